@@ -1,0 +1,137 @@
+//! Write Keyfold rules in Rust.
+//!
+//! A rule is a function from a key, the key's new events and its state to outputs, a new state and a timeout: Spark's
+//! `mapGroupsWithState` as a WebAssembly component. The host keeps the state, durably and exactly once, and calls the
+//! rule once for each key that has events in a micro-batch, and once for each key whose timeout is due.
+//!
+//! A session that ends after thirty minutes without activity, and an alert at the sixth high payment in one session:
+//!
+//! ```
+//! use keyfold_sdk::prelude::*;
+//!
+//! const GAP_MS: i64 = 30 * 60 * 1000;
+//!
+//! #[derive(Deserialize)]
+//! struct Payment { amount_minor: i64 }
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Session { last_ms: i64, high: u32 }
+//!
+//! #[derive(Serialize)]
+//! struct Alert { user_id: String, at_ms: i64 }
+//!
+//! struct Sessions;
+//!
+//! impl Rule for Sessions {
+//!     type Event<'e> = Payment;
+//!     type State = Session;
+//!     type Output = Alert;
+//!     type Parameters = NoParameters;
+//!     const TIMEOUT: TimeoutKind = TimeoutKind::EventTime;
+//!
+//!     fn new(_: NoParameters) -> Result<Self> { Ok(Sessions) }
+//!
+//!     fn call(&self, user: &str, payments: Events<Payment>, state: &mut GroupState<Session>, out: &mut Outputs<Alert>) -> Result<()> {
+//!         if state.has_timed_out() { state.remove(); return Ok(()); }
+//!         let mut session = state.get_option()?;
+//!         for payment in payments {
+//!             let payment = payment?;
+//!             let at_ms = payment.time_ms()?;
+//!             session = session.filter(|open| at_ms - open.last_ms <= GAP_MS);
+//!             let open = session.get_or_insert(Session { last_ms: at_ms, high: 0 });
+//!             open.last_ms = at_ms;
+//!             if payment.amount_minor >= 50_000 { open.high += 1; }
+//!             if open.high == 6 && payment.amount_minor >= 50_000 { out.emit(&Alert { user_id: user.into(), at_ms })?; }
+//!         }
+//!         let Some(open) = session else { return Ok(()) };
+//!         state.update(&open)?;
+//!         state.set_timeout_timestamp((open.last_ms + GAP_MS).max(state.current_watermark_ms()?))
+//!     }
+//! }
+//!
+//! keyfold_sdk::export!(Sessions);
+//! # fn main() {}
+//! ```
+//!
+//! Build it with `keyfold build`: the result imports a log and a progress mark and nothing else. A rule has no clock, no
+//! random numbers, no files and no network, so that a re-run of a batch gives the same bytes.
+//!
+//! - [`GroupState`] has the methods of Spark's, with its errors and edge cases.
+//! - [`testing`] calls a rule without a host.
+//! - [`info!`] and its siblings write to the rule's log.
+
+mod adapter;
+mod error;
+mod events;
+mod group_state;
+mod interval;
+mod log;
+mod outputs;
+mod rule;
+pub mod testing;
+
+#[doc(hidden)]
+pub mod bindings;
+
+pub use error::{Error, Result, StateError};
+pub use events::{Event, Events};
+pub use group_state::{GroupState, Timeout, TimeoutClock};
+pub use interval::Interval;
+pub use log::Level;
+pub use outputs::Outputs;
+pub use rule::{NoParameters, OutputMode, Rule, StateFormat, TimeoutKind};
+
+#[doc(hidden)]
+pub mod private {
+    //! What the macros expand to. Not part of the interface.
+    pub use crate::adapter::{Configured, call, configure, describe};
+    pub use crate::log::write;
+}
+
+/// What nearly every rule uses.
+pub mod prelude {
+    pub use crate::{
+        Error, Event, Events, GroupState, Interval, NoParameters, OutputMode, Outputs, Result, Rule, StateError,
+        StateFormat, Timeout, TimeoutClock, TimeoutKind, bail,
+    };
+    pub use serde::{Deserialize, Serialize};
+}
+
+/// Makes a type that implements [`Rule`] the rule of this component. Once for each crate.
+///
+/// The crate must build a `cdylib`; `keyfold build` turns it into a component. The rule's name and version are those of
+/// the crate.
+#[macro_export]
+macro_rules! export {
+    ($rule:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            use $crate::bindings::exports::keyfold::rule::state_function as contract;
+
+            ::std::thread_local! {
+                static RULE: $crate::private::Configured<$rule> = const { $crate::private::Configured::new() };
+            }
+
+            struct Component;
+
+            impl contract::Guest for Component {
+                fn describe() -> ::std::vec::Vec<u8> {
+                    $crate::private::describe::<$rule>(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+                }
+
+                fn configure(parameters: ::std::vec::Vec<u8>) -> ::std::result::Result<(), contract::Failure> {
+                    RULE.with(|rule| $crate::private::configure(rule, &parameters))
+                }
+
+                fn call(
+                    batch: contract::Batch,
+                    groups: contract::Groups,
+                ) -> ::std::result::Result<contract::Outcomes, contract::Failure> {
+                    RULE.with(|rule| $crate::private::call(rule, &batch, &groups))
+                }
+            }
+
+            $crate::bindings::export!(Component with_types_in $crate::bindings);
+        };
+    };
+}

@@ -1,0 +1,123 @@
+//! [`Rule`]: what an author writes.
+
+use crate::{Events, GroupState, Outputs, Result};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A stateful function over a keyed stream.
+///
+/// The host makes a fresh value with [`Rule::new`] for each partition and batch. Fields are for parameters; whatever else
+/// a rule remembers in them is gone after the batch.
+pub trait Rule: Sized + 'static {
+    /// One event, decoded from its JSON. It may borrow from the event (`&'e str`).
+    type Event<'e>: Deserialize<'e>;
+    /// The state of one key.
+    type State: Serialize + DeserializeOwned;
+    /// One output, written as one line of JSON.
+    type Output: Serialize;
+    /// The parameters, decoded from JSON; [`NoParameters`] for none. Derive `schemars::JsonSchema`, so that the host can
+    /// show them, and use `#[serde(deny_unknown_fields)]`, so that a misspelt one is refused.
+    type Parameters: DeserializeOwned + JsonSchema;
+
+    /// Which timeouts the rule sets.
+    const TIMEOUT: TimeoutKind = TimeoutKind::None;
+    /// Whether outputs add to or replace earlier ones. A declaration; it changes nothing in how the rule runs.
+    const OUTPUT_MODE: OutputMode = OutputMode::Append;
+    /// How states are encoded.
+    const STATE_FORMAT: StateFormat = StateFormat::MessagePack;
+    /// The number, from 1, of the state's shape. Raise it when older versions of the rule could not read the new shape.
+    const STATE_SCHEMA: u32 = 1;
+    /// The numbers of the shapes that this version can read, its own included.
+    const READABLE_SCHEMAS: &'static [u32] = &[Self::STATE_SCHEMA];
+
+    /// Checks the parameters and makes the rule.
+    fn new(parameters: Self::Parameters) -> Result<Self>;
+
+    /// Handles one key: all its events of this batch in source order, or its timeout ([`GroupState::has_timed_out`],
+    /// without events).
+    ///
+    /// Nothing is kept when it returns an error: state and timeout stay as they were, and the events go to the dead
+    /// letters with the error's text.
+    fn call<'e>(
+        &self,
+        key: &str,
+        events: Events<'e, Self::Event<'e>>,
+        state: &mut GroupState<'_, Self::State>,
+        outputs: &mut Outputs<Self::Output>,
+    ) -> Result<()>;
+}
+
+/// The parameters of a rule that has none. Any parameter is refused by name.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoParameters {}
+
+/// Which timeouts a rule sets: Spark's `GroupStateTimeout`, and either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutKind {
+    /// Spark's `NoTimeout`.
+    None,
+    /// Spark's `ProcessingTimeTimeout`: [`GroupState::set_timeout_duration`].
+    ProcessingTime,
+    /// Spark's `EventTimeTimeout`: [`GroupState::set_timeout_timestamp`]. The input must have an event time, and late
+    /// events are dropped.
+    EventTime,
+    /// One timeout for each key, on the clock that the call chooses. Spark has no such kind.
+    Either,
+}
+
+impl TimeoutKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TimeoutKind::None => "none",
+            TimeoutKind::ProcessingTime => "processing-time",
+            TimeoutKind::EventTime => "event-time",
+            TimeoutKind::Either => "either",
+        }
+    }
+
+    pub(crate) fn allows_processing_time(self) -> bool {
+        matches!(self, TimeoutKind::ProcessingTime | TimeoutKind::Either)
+    }
+
+    pub(crate) fn allows_event_time(self) -> bool {
+        matches!(self, TimeoutKind::EventTime | TimeoutKind::Either)
+    }
+}
+
+/// Spark's output modes of a stateful operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Outputs add to earlier ones.
+    Append,
+    /// Outputs replace earlier ones of the same key.
+    Update,
+}
+
+impl OutputMode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OutputMode::Append => "append",
+            OutputMode::Update => "update",
+        }
+    }
+}
+
+/// How states are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateFormat {
+    /// MessagePack with field names: compact, and fields can be added with `#[serde(default)]`.
+    MessagePack,
+    /// JSON: larger, and readable in the state file as it is.
+    Json,
+}
+
+impl StateFormat {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            StateFormat::MessagePack => "msgpack",
+            StateFormat::Json => "json",
+        }
+    }
+}
