@@ -1,1 +1,32 @@
-//! x
+//! A host for stateful streaming functions: WebAssembly rules over keyed streams, durable and exactly once.
+//!
+//! A rule call is a pure function, (key, events, state, timeout) -> (outputs, state change, timeout change). Everything else
+//! here feeds that function or makes its answer durable. The modules in the order in which an event meets them:
+//!
+//! - [`source`] reads records, [`extract`] finds the key and event time of each, [`input`] sorts them to partitions.
+//! - [`host`] cuts them into batches and writes the [`plan`] of each before it runs.
+//! - [`workers`] are the threads that own partitions; [`partition`] runs one batch in one of them.
+//! - [`group`] is what crosses into the rule, [`evaluate`] calls it so that a group that fails, fails alone, and [`wasm`] is the
+//!   sandbox that it runs in.
+//! - [`staged`] collects what the calls decided, and [`state`] commits it.
+//! - [`sink`] takes the outputs, [`progress`] tells what was done.
+//!
+//! [`event`], [`clock`] and [`limits`] are used throughout and depend on nothing.
+
+pub mod clock;
+pub mod evaluate;
+pub mod event;
+pub mod extract;
+pub mod group;
+pub mod host;
+pub mod input;
+pub mod limits;
+pub mod partition;
+pub mod plan;
+pub mod progress;
+pub mod sink;
+pub mod source;
+pub mod staged;
+pub mod state;
+pub mod wasm;
+pub mod workers;

@@ -1,0 +1,112 @@
+//! [`Evaluator`]: runs a rule over groups so that a group that fails, fails alone.
+//!
+//! A failed call gives nothing, so nothing has to be undone: the group that the rule was working on is run again alone, to
+//! confirm, and the groups before and after it without it. When nobody can say which group it was, the groups are halved.
+
+use crate::group::{BatchContext, GroupColumns};
+use crate::limits::Limits;
+use crate::wasm::answer::Outcome;
+use crate::wasm::{Answer, CallError, Component, Sandbox};
+use anyhow::{Context, Result};
+use std::ops::Range;
+
+/// Runs a rule over the groups of one batch in one partition.
+pub struct Evaluator<'a> {
+    component: &'a Component,
+    limits: &'a Limits,
+    parameters: &'a [u8],
+    context: &'a BatchContext,
+    /// The instance; none before the first call and after a failed one.
+    sandbox: Option<Sandbox>,
+    /// Calls into the rule so far.
+    pub calls: u64,
+    /// Bytes of memory of the largest instance so far.
+    pub memory_bytes: u64,
+}
+
+/// What became of one group.
+pub struct Evaluated<'a> {
+    /// The outcome, or why there is none.
+    pub outcome: Result<Outcome<'a>, &'a CallError>,
+    /// The fuel that the group used.
+    pub fuel: u64,
+}
+
+impl<'a> Evaluator<'a> {
+    /// Nothing runs yet.
+    pub fn new(component: &'a Component, limits: &'a Limits, parameters: &'a [u8], context: &'a BatchContext) -> Self {
+        Evaluator { component, limits, parameters, context, sandbox: None, calls: 0, memory_bytes: 0 }
+    }
+
+    /// Runs the rule over groups and tells what became of each, in their order.
+    ///
+    /// An error is not a group's fault: the rule could not be started.
+    pub fn evaluate(&mut self, groups: &GroupColumns, mut each: impl FnMut(usize, Evaluated<'_>)) -> Result<()> {
+        // The parts that are still to be run, the next one last.
+        let mut parts = vec![0..groups.len()];
+        while let Some(part) = parts.pop() {
+            let called = if part.len() == groups.len() { self.call(groups)? } else { self.call(&groups.slice(part.clone()))? };
+            match called {
+                Ok(answer) => {
+                    for (number, group) in part.enumerate() {
+                        each(group, Evaluated { outcome: answer.outcome(number), fuel: answer.fuel_of(number) });
+                    }
+                    self.report_log(groups, &answer);
+                }
+                Err(error) if part.len() == 1 => {
+                    each(part.start, Evaluated { outcome: Err(&error), fuel: error.fuel });
+                }
+                Err(error) => parts.extend(split(part, &error).into_iter().rev().filter(|part| !part.is_empty())),
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, groups: &GroupColumns) -> Result<Result<Answer, CallError>> {
+        self.calls += 1;
+        let mut sandbox = match self.sandbox.take() {
+            Some(sandbox) => sandbox,
+            None => Sandbox::start(self.component, self.limits, self.parameters, self.context)
+                .context("failed to start the rule")?,
+        };
+        let called = sandbox.call(self.context, groups);
+        self.memory_bytes = self.memory_bytes.max(sandbox.memory_bytes());
+        if called.is_ok() {
+            self.sandbox = Some(sandbox);
+        }
+        Ok(called)
+    }
+
+    fn report_log(&self, groups: &GroupColumns, answer: &Answer) {
+        let rule = &self.component.description().name;
+        for line in answer.log() {
+            let key = line.group.filter(|&group| group < groups.len()).map_or_else(String::new, |group| {
+                String::from_utf8_lossy(groups.key_of(group)).into_owned()
+            });
+            match line.level {
+                0 => tracing::trace!(target: "rule", rule, key, "{}", line.text),
+                1 => tracing::debug!(target: "rule", rule, key, "{}", line.text),
+                2 => tracing::info!(target: "rule", rule, key, "{}", line.text),
+                3 => tracing::warn!(target: "rule", rule, key, "{}", line.text),
+                _ => tracing::error!(target: "rule", rule, key, "{}", line.text),
+            }
+        }
+        if answer.log_lines_dropped() > 0 {
+            tracing::warn!(target: "rule", rule, "{} further log lines were dropped", answer.log_lines_dropped());
+        }
+    }
+}
+
+/// Cuts a part that failed into smaller ones: the blamed group alone, or halves.
+fn split(part: Range<usize>, error: &CallError) -> Vec<Range<usize>> {
+    match error.group {
+        Some(group) if group < part.len() => {
+            let blamed = part.start + group;
+            vec![part.start..blamed, blamed..blamed + 1, blamed + 1..part.end]
+        }
+        _ => {
+            let middle = part.start + part.len() / 2;
+            vec![part.start..middle, middle..part.end]
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! [`Host`]: one rule over one source: plans batches, hands them to the partitions, delivers their outputs.
+
+use crate::clock::{Clock, Stopwatch};
+use crate::event::{BatchId, Millis, PartitionId, RecordBatch};
+use crate::extract::Extractor;
+use crate::input::BatchInput;
+use crate::limits::Limits;
+use crate::partition::{PartitionReport, Work};
+use crate::plan::{Identity, Plan};
+use crate::progress::{
+    CustomMetrics, EventTimeProgress, Progress, SinkProgress, SourceProgress, StateOperatorProgress,
+};
+use crate::sink::Sink;
+use crate::source::{ReadLimit, ReadStatus, Source};
+use crate::state::{OutputBlock, PlanLog};
+use crate::wasm::{Component, component::Loader};
+use crate::workers::Workers;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Batches that run while the next one is read. More would only take memory: partitions run them one after another.
+const BATCHES_IN_FLIGHT_MAX: usize = 2;
+/// How often a source that has nothing is asked again.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What a host is made of.
+pub struct Settings {
+    /// The data folder.
+    pub folder: PathBuf,
+    /// What the folder belongs to; its id is used only when the folder is new.
+    pub identity: Identity,
+    /// Finds key and time.
+    pub extractor: Extractor,
+    /// How far the watermark stays behind the greatest event time.
+    pub watermark_delay: Duration,
+    /// The rule's parameters.
+    pub parameters: serde_json::Value,
+    /// What the rule may use.
+    pub limits: Limits,
+    /// How much one batch reads.
+    pub batch: ReadLimit,
+    /// Threads for the partitions.
+    pub threads: usize,
+}
+
+/// When batches are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// Until the input is used up and nothing is due: Spark's `AvailableNow`.
+    AvailableNow,
+    /// For ever, whenever there is something to do.
+    Follow,
+    /// For ever, at most one batch in each interval: Spark's `ProcessingTime`.
+    Interval(Duration),
+}
+
+/// Sees every batch that was committed by all partitions.
+pub trait Observer {
+    /// A batch is done and its outputs are delivered. `bytes` is how far the source has come.
+    fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>);
+}
+
+/// One rule over one source.
+pub struct Host {
+    settings: Settings,
+    clock: Clock,
+    component: Arc<Component>,
+    loader: Arc<Loader>,
+    sink: Box<dyn Sink>,
+    plan_log: PlanLog,
+    workers: Workers,
+    id: String,
+    last: Option<Plan>,
+    delivered: Option<BatchId>,
+    in_flight: VecDeque<InFlight>,
+    /// Held as long as the host lives, so that no second host writes the folder.
+    _lock: File,
+}
+
+/// A batch that the partitions work on.
+struct InFlight {
+    work: Work,
+    reports: Vec<Option<PartitionReport>>,
+    started: Stopwatch,
+    read_ms: u64,
+    plan_ms: u64,
+}
+
+impl Host {
+    /// Opens or makes a data folder and starts the partitions.
+    pub fn open(
+        settings: Settings,
+        clock: Clock,
+        component: Arc<Component>,
+        loader: Arc<Loader>,
+        sink: Box<dyn Sink>,
+    ) -> Result<Self> {
+        check_component(&component, &settings)?;
+        fs::create_dir_all(&settings.folder)
+            .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
+        let lock = lock(&settings.folder)?;
+        let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
+        let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
+        let partitions = settings.identity.partitions;
+        let workers = Workers::start(&settings.folder, partitions, settings.threads, &settings.limits)?;
+        let last = plan_log.last()?;
+        let delivered = plan_log.delivered()?;
+        Ok(Host {
+            settings,
+            clock,
+            component,
+            loader,
+            sink,
+            plan_log,
+            workers,
+            id,
+            last,
+            delivered,
+            in_flight: VecDeque::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Finishes what a crash interrupted: runs planned batches again and delivers outputs that are not known to be delivered.
+    /// Then lets the source continue after what was planned.
+    pub fn recover(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
+        source.seek(self.plan_log.positions()?)?;
+        let committed = self.workers.committed_at_start().to_vec();
+        let after = |batch: Option<BatchId>| batch.map_or(0, |batch| batch.0 + 1);
+        let uncommitted = committed.iter().map(|&batch| after(batch)).min().unwrap_or(0);
+        let first = uncommitted.min(after(self.delivered));
+        for plan in self.plan_log.from(BatchId(first))? {
+            let started = Stopwatch::start();
+            let mut records = RecordBatch::default();
+            if plan.batch.0 >= uncommitted {
+                source
+                    .replay(&plan.ranges, &mut records)
+                    .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
+            }
+            let component = self.component_of(&plan.digest)?;
+            self.dispatch(plan, component, records, started, 0)?;
+            self.settle_all(source, observer)?;
+        }
+        Ok(())
+    }
+
+    /// Makes batches from a source until the trigger or `stop` ends it. Everything planned is finished before it returns.
+    pub fn run(
+        &mut self,
+        source: &mut dyn Source,
+        trigger: Trigger,
+        stop: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        self.recover(source, observer)?;
+        self.keep_component()?;
+        while !stop.load(Ordering::Relaxed) {
+            let started = Stopwatch::start();
+            let mut records = RecordBatch::default();
+            let status = source.read(self.settings.batch, &mut records)?;
+            if !records.ranges.is_empty() {
+                self.begin(records, started)?;
+                self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
+            } else if status != ReadStatus::More {
+                self.settle_all(source, observer)?;
+                match self.next_step(status, trigger)? {
+                    Step::Timeouts => {
+                        self.begin(RecordBatch::default(), started)?;
+                        self.settle_all(source, observer)?;
+                    }
+                    Step::Wait(pause) => wait(pause, stop),
+                    Step::End => break,
+                }
+            }
+            if let Trigger::Interval(interval) = trigger {
+                self.settle_all(source, observer)?;
+                wait(interval.saturating_sub(started.elapsed()), stop);
+            }
+        }
+        self.settle_all(source, observer)?;
+        self.plan_log.set_delivered(self.delivered)
+    }
+
+    /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.
+    pub fn run_batch(&mut self, records: RecordBatch, watermark_at_least: Option<Millis>) -> Result<BatchOutcome> {
+        self.keep_component()?;
+        let plan = self.plan(&records, self.records_time_max(&records), watermark_at_least)?;
+        self.plan_log.append(&plan, self.delivered)?;
+        let component = Arc::clone(&self.component);
+        self.dispatch(plan, component, records, Stopwatch::start(), 0)?;
+        let mut outcome = BatchOutcome::default();
+        self.settle_all(&mut NoSource, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// Whether a batch without events would call a key whose timeout is due.
+    pub fn has_due(&self, watermark: Option<Millis>) -> Result<bool> {
+        let [processing_time, event_time] = self.workers.next_due()?;
+        let now = self.now();
+        Ok(processing_time.is_some_and(|due| due < now)
+            || event_time.zip(watermark).is_some_and(|(due, watermark)| due < watermark))
+    }
+
+    /// The watermark that the next batch would have.
+    pub fn next_watermark(&self) -> Option<Millis> {
+        self.settings.identity.event_time.as_ref()?;
+        let Some(last) = &self.last else { return Some(Millis(0)) };
+        let delay_ms = self.settings.watermark_delay.as_millis() as i64;
+        let moved = last.event_time_max.map(|max| Millis(max.0.saturating_sub(delay_ms)));
+        Some(last.watermark.into_iter().chain(moved).chain([Millis(0)]).max().unwrap_or_default())
+    }
+
+    fn now(&self) -> Millis {
+        // A clock that was set back must not take processing time back: timeouts would fire again.
+        self.clock.now().max(self.last.as_ref().map_or(Millis(i64::MIN), |plan| plan.time))
+    }
+
+    fn next_step(&self, status: ReadStatus, trigger: Trigger) -> Result<Step> {
+        if self.has_due(self.next_watermark())? {
+            return Ok(Step::Timeouts);
+        }
+        if trigger == Trigger::AvailableNow || status == ReadStatus::Ended {
+            return Ok(Step::End);
+        }
+        let [processing_time, _] = self.workers.next_due()?;
+        let until_due = processing_time.map(|due| Duration::from_millis((due.0 + 1 - self.now().0).max(1) as u64));
+        Ok(Step::Wait(until_due.unwrap_or(POLL).min(POLL)))
+    }
+
+    fn begin(&mut self, records: RecordBatch, started: Stopwatch) -> Result<()> {
+        let partitions = self.settings.identity.partitions;
+        let input = BatchInput::new(records, &self.settings.extractor, partitions);
+        let read_ms = started.elapsed_ms();
+        let plan = self.plan(&input.records, input.event_time_max_ms().map(Millis), None)?;
+        self.plan_log.append(&plan, self.delivered)?;
+        let plan_ms = started.elapsed_ms() - read_ms;
+        let component = Arc::clone(&self.component);
+        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms })
+    }
+
+    fn dispatch(
+        &mut self,
+        plan: Plan,
+        component: Arc<Component>,
+        records: RecordBatch,
+        started: Stopwatch,
+        plan_ms: u64,
+    ) -> Result<()> {
+        let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
+        let read_ms = started.elapsed_ms();
+        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms })
+    }
+
+    fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: InFlightTimes) -> Result<()> {
+        if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
+            self.last = Some(plan.clone());
+        }
+        let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
+        self.workers.run(&work)?;
+        let reports = vec![None; self.settings.identity.partitions as usize];
+        let InFlightTimes { started, read_ms, plan_ms } = times;
+        self.in_flight.push_back(InFlight { work, reports, started, read_ms, plan_ms });
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        records: &RecordBatch,
+        event_time_max: Option<Millis>,
+        watermark_at_least: Option<Millis>,
+    ) -> Result<Plan> {
+        let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
+        let watermark = self.next_watermark().map(|watermark| watermark.max(watermark_at_least.unwrap_or(watermark)));
+        let before = self.last.as_ref().and_then(|last| last.event_time_max);
+        let has_event_time = self.settings.identity.event_time.is_some();
+        Ok(Plan {
+            batch,
+            ranges: records.ranges.clone(),
+            time: self.now(),
+            watermark,
+            late_watermark: match &self.last {
+                Some(last) => last.watermark,
+                None => watermark.map(|_| Millis(0)),
+            },
+            event_time_max: before.into_iter().chain(event_time_max).max().filter(|_| has_event_time),
+            seed: format!("{:032x}", xxh3_128_with_seed(self.id.as_bytes(), batch.0)),
+            digest: self.component.digest().to_owned(),
+            parameters: self.settings.parameters.clone(),
+        })
+    }
+
+    fn records_time_max(&self, records: &RecordBatch) -> Option<Millis> {
+        let mut extracted = crate::extract::Extracted::default();
+        self.settings.extractor.extract(records, &mut extracted);
+        extracted.events.iter().map(|event| Millis(event.time_ms)).max()
+    }
+
+    fn settle_all(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
+        self.settle(source, observer, 1)
+    }
+
+    /// Waits until fewer than `in_flight` batches run, delivering those that are done.
+    fn settle(&mut self, source: &mut dyn Source, observer: &mut dyn Observer, in_flight: usize) -> Result<()> {
+        while self.in_flight.len() >= in_flight.max(1) {
+            let (PartitionId(partition), batch, report) = self.workers.next_report()?;
+            let first = self.in_flight.front().map_or(0, |first| first.work.plan.batch.0);
+            let place = (batch.0 - first) as usize;
+            self.in_flight[place].reports[partition as usize] = Some(report);
+            while self.in_flight.front().is_some_and(|first| first.reports.iter().all(Option::is_some)) {
+                let done = self.in_flight.pop_front().expect("it was there just now");
+                self.deliver(done, source, observer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, done: InFlight, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
+        let batch = done.work.plan.batch;
+        let mut reports: Vec<PartitionReport> = done.reports.iter().flatten().cloned().collect();
+        if self.delivered.is_none_or(|delivered| delivered < batch) {
+            let blocks: Vec<OutputBlock> =
+                reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
+            self.sink.deliver(batch, &blocks).with_context(|| format!("failed to deliver the outputs of batch {batch}"))?;
+            for (report, block) in reports.iter_mut().zip(blocks) {
+                report.outputs.outputs = block.outputs;
+            }
+            self.delivered = Some(batch);
+        }
+        self.plan_log.trim(batch)?;
+        let progress = self.progress(&done, &reports, source);
+        observer.batch(&progress, source.progress_bytes());
+        Ok(())
+    }
+
+    fn progress(&self, done: &InFlight, reports: &[PartitionReport], source: &dyn Source) -> Progress {
+        let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
+        let max = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).max().unwrap_or(0);
+        let plan = &done.work.plan;
+        let rows = done.work.input.records_read();
+        let duration_ms = done.started.elapsed_ms();
+        Progress {
+            id: self.id.clone(),
+            name: self.component.description().name.clone(),
+            timestamp: plan.time.to_string(),
+            batch_id: plan.batch,
+            batch_duration: duration_ms,
+            num_input_rows: rows,
+            processed_rows_per_second: (rows as f64 * 1000.0 / duration_ms.max(1) as f64).round(),
+            duration_ms: BTreeMap::from([
+                ("getBatch", done.read_ms),
+                ("walCommit", done.plan_ms),
+                ("addBatch", max(|report| report.call_ms + report.commit_ms)),
+                ("triggerExecution", duration_ms),
+            ]),
+            event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, plan.event_time_max)),
+            state_operators: vec![StateOperatorProgress {
+                operator_name: "flatMapGroupsWithState",
+                num_rows_total: sum(|report| report.rows_total),
+                num_rows_updated: sum(|report| report.rows_updated),
+                all_updates_time_ms: max(|report| report.call_ms),
+                num_rows_removed: sum(|report| report.rows_removed),
+                commit_time_ms: max(|report| report.commit_ms),
+                memory_used_bytes: sum(|report| report.overlay_bytes),
+                num_rows_dropped_by_watermark: sum(|report| report.rows_dropped),
+                num_shuffle_partitions: self.settings.identity.partitions,
+                custom_metrics: CustomMetrics {
+                    num_groups: sum(|report| report.groups),
+                    num_timeouts: sum(|report| report.timeouts),
+                    num_calls: sum(|report| report.calls),
+                    fuel: sum(|report| report.fuel),
+                    num_dead_letters: sum(|report| report.dead_letters),
+                    instance_bytes: max(|report| report.instance_bytes),
+                },
+            }],
+            sources: vec![SourceProgress {
+                description: source.description(),
+                offsets: plan.ranges.clone(),
+                num_input_rows: rows,
+            }],
+            sink: SinkProgress {
+                description: self.sink.description(),
+                num_output_rows: sum(|report| report.outputs.outputs),
+            },
+        }
+    }
+
+    /// The component of a plan: the current one, or one that the folder keeps because it was planned with.
+    fn component_of(&self, digest: &str) -> Result<Arc<Component>> {
+        if digest == self.component.digest() {
+            return Ok(Arc::clone(&self.component));
+        }
+        let path = component_path(&self.settings.folder, digest);
+        let bytes = fs::read(&path)
+            .with_context(|| format!("failed to read the component that an unfinished batch was planned with, {}", path.display()))?;
+        Ok(Arc::new(self.loader.load(&bytes)?))
+    }
+
+    /// Keeps the component's bytes in the folder, before the first plan that names it.
+    fn keep_component(&self) -> Result<()> {
+        let path = component_path(&self.settings.folder, self.component.digest());
+        if path.exists() {
+            return Ok(());
+        }
+        let folder = path.parent().expect("the path was joined from a folder and a name");
+        fs::create_dir_all(folder)?;
+        let write = || -> Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            std::io::Write::write_all(&mut file, self.component.source())?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(File::open(folder)?.sync_all()?)
+        };
+        write().with_context(|| format!("failed to keep the component as {}", path.display()))
+    }
+}
+
+struct InFlightTimes {
+    started: Stopwatch,
+    read_ms: u64,
+    plan_ms: u64,
+}
+
+enum Step {
+    Timeouts,
+    Wait(Duration),
+    End,
+}
+
+/// What [`Host::run_batch`] did.
+#[derive(Default)]
+pub struct BatchOutcome {
+    /// The progress of the batch.
+    pub progress: Option<Progress>,
+}
+
+impl Observer for BatchOutcome {
+    fn batch(&mut self, progress: &Progress, _: Option<(u64, u64)>) {
+        self.progress = Some(progress.clone());
+    }
+}
+
+/// Stands for the source of batches that are handed in.
+struct NoSource;
+
+impl Source for NoSource {
+    fn seek(&mut self, _: BTreeMap<String, crate::event::Position>) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&mut self, _: ReadLimit, _: &mut RecordBatch) -> Result<ReadStatus> {
+        Ok(ReadStatus::Ended)
+    }
+
+    fn replay(&mut self, _: &[crate::event::OffsetRange], _: &mut RecordBatch) -> Result<()> {
+        bail!("a batch that was handed in cannot be read again")
+    }
+
+    fn description(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn progress_bytes(&self) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+fn component_path(folder: &Path, digest: &str) -> PathBuf {
+    folder.join("components").join(format!("{}.wasm", digest.strip_prefix("sha256:").unwrap_or(digest)))
+}
+
+fn check_component(component: &Component, settings: &Settings) -> Result<()> {
+    let needs_event_time = component.description().timeout == crate::wasm::TimeoutKind::EventTime;
+    ensure!(
+        !needs_event_time || settings.identity.event_time.is_some(),
+        "the rule sets timeouts in event time and the input has none: name its field with --event-time"
+    );
+    Ok(())
+}
+
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("failed to make {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!("the data folder {} is in use by another process: stop that one first", folder.display())
+        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("failed to lock {}", path.display())),
+    }
+}
+
+/// Waits in small steps, so that a request to stop is seen.
+fn wait(pause: Duration, stop: &AtomicBool) {
+    let waited = Stopwatch::start();
+    while waited.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep((pause - waited.elapsed().min(pause)).min(POLL));
+    }
+}

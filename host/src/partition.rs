@@ -1,0 +1,441 @@
+//! [`Partition`]: THE HEART. One batch in one partition: group, load, call, stage, commit.
+
+use crate::clock::Stopwatch;
+use crate::event::{BatchId, Millis, PartitionId};
+use crate::evaluate::{Evaluated, Evaluator};
+use crate::group::{
+    BatchContext, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, GroupColumns, TimeoutClock, item,
+};
+use crate::input::BatchInput;
+use crate::limits::Limits;
+use crate::plan::Plan;
+use crate::staged::{GroupBefore, Staged};
+use crate::state::partition_db::Thresholds;
+use crate::state::{Commit, Loaded, OutputBlock, PartitionDb};
+use crate::wasm::{CallError, Component, Reason};
+use anyhow::{Context, Result};
+use hashbrown::{HashSet, HashTable};
+use std::path::Path;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Groups of one call at most: enough to make the boundary cheap, few enough that a failed call costs little.
+const GROUPS_PER_CALL: usize = 1000;
+/// Bytes of one call at most, unless one group alone has more.
+const BYTES_PER_CALL: usize = 1024 * 1024;
+/// A partition that has nothing to commit commits all the same once in so many batches, so that plans can be forgotten.
+const BATCHES_WITHOUT_COMMIT_MAX: u64 = 64;
+
+/// One partition and its file. One thread owns it.
+pub struct Partition {
+    id: PartitionId,
+    db: PartitionDb,
+    limits: Limits,
+}
+
+/// A batch, as every partition gets it.
+#[derive(Clone)]
+pub struct Work {
+    /// What was planned.
+    pub plan: Arc<Plan>,
+    /// The component that the plan names.
+    pub component: Arc<Component>,
+    /// What was read.
+    pub input: Arc<BatchInput>,
+    /// Outputs up to this batch are delivered.
+    pub delivered: Option<BatchId>,
+}
+
+/// What a batch did in one partition.
+#[derive(Debug, Default, Clone)]
+pub struct PartitionReport {
+    /// What is to be delivered.
+    pub outputs: OutputBlock,
+    /// Keys with state or a timeout, after the batch.
+    pub rows_total: u64,
+    /// Spark's `numRowsUpdated`.
+    pub rows_updated: u64,
+    /// Spark's `numRowsRemoved`.
+    pub rows_removed: u64,
+    /// Late events that were dropped.
+    pub rows_dropped: u64,
+    /// Groups with events, and groups called for their timeout.
+    pub groups: u64,
+    /// Of these, the ones called for their timeout.
+    pub timeouts: u64,
+    /// Calls into the rule.
+    pub calls: u64,
+    /// Fuel of all groups.
+    pub fuel: u64,
+    /// Groups and records that went to the dead letters.
+    pub dead_letters: u64,
+    /// Bytes of changed states in memory.
+    pub overlay_bytes: u64,
+    /// Bytes of the largest instance.
+    pub instance_bytes: u64,
+    /// Time in calls, and time in the commit.
+    pub call_ms: u64,
+    /// Time in the commit.
+    pub commit_ms: u64,
+    /// Whether the batch had been committed before a restart.
+    pub already_committed: bool,
+}
+
+/// The events of one key, as a run in a list of event numbers.
+struct EventGroup {
+    first_event: u32,
+    start: u32,
+    end: u32,
+}
+
+/// Groups on their way into one call.
+#[derive(Default)]
+struct Call {
+    columns: GroupColumns,
+    loaded: Vec<Option<Loaded>>,
+    /// The events of each group, as a range of `Grouped::events`.
+    events: Vec<(u32, u32)>,
+}
+
+/// The events of a partition, by key.
+struct Grouped {
+    /// In the order of their first event.
+    groups: Vec<EventGroup>,
+    /// Event numbers, group after group, in source order within each.
+    events: Vec<u32>,
+    late: u64,
+}
+
+impl Partition {
+    /// Opens the partition's file.
+    pub fn open(folder: &Path, id: PartitionId, partitions: u32, limits: Limits) -> Result<Self> {
+        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions)?, limits })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// The last batch that it committed.
+    pub fn committed(&self) -> Option<BatchId> {
+        self.db.committed()
+    }
+
+    /// The earliest timeout on each clock: processing time, event time.
+    pub fn next_due(&mut self) -> Result<[Option<Millis>; 2]> {
+        Ok([self.db.next_due(TimeoutClock::ProcessingTime)?, self.db.next_due(TimeoutClock::EventTime)?])
+    }
+
+    /// Runs a batch: groups with events first, then groups whose timeout is due and that had none.
+    pub fn run(&mut self, work: &Work) -> Result<PartitionReport> {
+        let batch = work.plan.batch;
+        if self.db.committed().is_some_and(|last| last >= batch) {
+            return self.report_committed(batch);
+        }
+        let attempt = || format!("batch {batch} failed in partition {}", self.id);
+        let grouped = group_events(work, self.id);
+        let context = self.context(work);
+        let parameters = work.plan.parameters.to_string();
+        let mut run = Run {
+            db: &mut self.db,
+            work,
+            grouped: &grouped,
+            evaluator: Evaluator::new(&work.component, &self.limits, parameters.as_bytes(), &context),
+            thresholds: thresholds(work),
+            staged: Staged::default(),
+            report: PartitionReport { rows_dropped: grouped.late, ..PartitionReport::default() },
+        };
+        if self.id == PartitionId(0) {
+            run.staged.dead_letters = work.input.rejected();
+        }
+        let calling = Stopwatch::start();
+        run.call_groups_with_events().with_context(attempt)?;
+        run.call_due_groups().with_context(attempt)?;
+        run.report.call_ms = calling.elapsed_ms();
+        run.commit().with_context(attempt)
+    }
+
+    /// The batch was committed before a restart: only its outputs may still be wanted.
+    fn report_committed(&self, batch: BatchId) -> Result<PartitionReport> {
+        Ok(PartitionReport {
+            outputs: self.db.outputs_of(batch)?,
+            rows_total: self.db.rows(),
+            already_committed: true,
+            ..PartitionReport::default()
+        })
+    }
+
+    fn context(&self, work: &Work) -> BatchContext {
+        BatchContext {
+            partition: self.id,
+            batch: work.plan.batch,
+            time: work.plan.time,
+            watermark: work.plan.watermark,
+            seed: work.plan.seed_bytes(),
+        }
+    }
+}
+
+/// One batch in one partition while it runs.
+struct Run<'a> {
+    db: &'a mut PartitionDb,
+    work: &'a Work,
+    grouped: &'a Grouped,
+    evaluator: Evaluator<'a>,
+    thresholds: Thresholds,
+    staged: Staged,
+    report: PartitionReport,
+}
+
+impl Run<'_> {
+    fn call_groups_with_events(&mut self) -> Result<()> {
+        let input = &self.work.input;
+        let has_times = self.work.plan.watermark.is_some();
+        let mut call = Call::default();
+        for group in &self.grouped.groups {
+            let event = input.event(group.first_event);
+            self.load(&mut call, event.key_hash, input.extracted.key_of(event), 0)?;
+            for &number in &self.grouped.events[group.start as usize..group.end as usize] {
+                let event = input.event(number);
+                call.columns.payloads.extend_from_slice(input.payload(event));
+                call.columns.payload_ends.push(call.columns.payloads.len() as u32);
+                if has_times {
+                    call.columns.event_times_ms.push(event.time_ms);
+                }
+            }
+            call.events.push((group.start, group.end));
+            call.columns.close_group();
+            self.call_if_full(&mut call)?;
+        }
+        self.call(&mut call)
+    }
+
+    fn call_due_groups(&mut self) -> Result<()> {
+        let due = self.due_keys()?;
+        let mut call = Call::default();
+        for (clock, key) in due {
+            let flags = match clock {
+                TimeoutClock::ProcessingTime => GROUP_TIMED_OUT | GROUP_TIMED_OUT_IN_PROCESSING_TIME,
+                TimeoutClock::EventTime => GROUP_TIMED_OUT,
+            };
+            self.load(&mut call, xxh3_64(&key), &key, flags)?;
+            call.events.push((0, 0));
+            call.columns.close_group();
+            self.report.timeouts += 1;
+            self.call_if_full(&mut call)?;
+        }
+        self.call(&mut call)
+    }
+
+    /// The keys whose timeout is due and that had no events in this batch.
+    fn due_keys(&mut self) -> Result<Vec<(TimeoutClock, Vec<u8>)>> {
+        let mut due = Vec::new();
+        for (clock, threshold) in [
+            (TimeoutClock::ProcessingTime, self.thresholds.processing_time),
+            (TimeoutClock::EventTime, self.thresholds.event_time),
+        ] {
+            if let Some(threshold) = threshold {
+                due.extend(self.db.due(clock, threshold)?.into_iter().map(|key| (clock, key)));
+            }
+        }
+        if due.is_empty() {
+            return Ok(due);
+        }
+        let input = &self.work.input;
+        let first_events = self.grouped.groups.iter().map(|group| input.event(group.first_event));
+        let called: HashSet<&[u8]> = first_events.map(|event| input.extracted.key_of(event)).collect();
+        due.retain(|(_, key)| !called.contains(key.as_slice()));
+        Ok(due)
+    }
+
+    /// Adds a key with its state to a call.
+    fn load(&self, call: &mut Call, hash: u64, key: &[u8], flags: u8) -> Result<()> {
+        let loaded = self.db.load(hash, key, &mut call.columns.states)?;
+        call.columns.keys.extend_from_slice(key);
+        call.columns.state_schemas.push(loaded.and_then(|loaded| loaded.schema).unwrap_or(0));
+        call.columns.flags.push(flags);
+        call.loaded.push(loaded);
+        Ok(())
+    }
+
+    fn call_if_full(&mut self, call: &mut Call) -> Result<()> {
+        if call.columns.len() >= GROUPS_PER_CALL || call.columns.bytes() >= BYTES_PER_CALL {
+            self.call(call)?;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &mut Call) -> Result<()> {
+        if call.columns.is_empty() {
+            return Ok(());
+        }
+        self.report.groups += call.columns.len() as u64;
+        let description = self.work.component.description();
+        let readable = |schema: u32| schema == 0 || description.readable_schemas.contains(&schema);
+        if call.columns.state_schemas.iter().all(|&schema| readable(schema)) {
+            let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
+            evaluator.evaluate(&call.columns, |group, evaluated| {
+                take(staged, report, call, group, &evaluated, work, grouped, thresholds);
+            })?;
+        } else {
+            self.call_readable(call, readable)?;
+        }
+        call.columns.clear();
+        call.loaded.clear();
+        call.events.clear();
+        Ok(())
+    }
+
+    /// Some states were written under a schema that the rule does not read: their groups fail, the others are called.
+    fn call_readable(&mut self, call: &Call, readable: impl Fn(u32) -> bool) -> Result<()> {
+        for group in 0..call.columns.len() {
+            let schema = call.columns.state_schemas[group];
+            let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
+            if readable(schema) {
+                evaluator.evaluate(&call.columns.slice(group..group + 1), |_, evaluated| {
+                    take(staged, report, call, group, &evaluated, work, grouped, thresholds);
+                })?;
+                continue;
+            }
+            let message = format!(
+                "the state has schema {schema}, the rule reads {:?}: run a version that reads it",
+                work.component.description().readable_schemas
+            );
+            let error = CallError::new(Reason::UnreadableState, message);
+            let evaluated = Evaluated { outcome: Err(&error), fuel: 0 };
+            take(staged, report, call, group, &evaluated, work, grouped, thresholds);
+        }
+        Ok(())
+    }
+
+    fn commit(self) -> Result<PartitionReport> {
+        let Run { db, work, evaluator, thresholds, staged, mut report, .. } = self;
+        let batch = work.plan.batch;
+        let committing = Stopwatch::start();
+        let behind = batch.0 - db.committed().map_or(0, |last| last.0);
+        report.dead_letters = staged.dead_letters.len() as u64;
+        report.rows_updated = staged.rows_updated;
+        report.rows_removed = staged.rows_removed;
+        if !staged.is_empty() || behind >= BATCHES_WITHOUT_COMMIT_MAX {
+            db.commit(Commit {
+                batch,
+                delta: staged.delta,
+                rows_added: staged.rows_added,
+                outputs: &staged.outputs,
+                dead_letters: &staged.dead_letters,
+                delivered: work.delivered,
+                thresholds,
+            })?;
+        }
+        report.outputs = staged.outputs;
+        report.rows_total = db.rows();
+        report.overlay_bytes = db.overlay_bytes() as u64;
+        report.calls = evaluator.calls;
+        report.instance_bytes = evaluator.memory_bytes;
+        report.commit_ms = committing.elapsed_ms();
+        Ok(report)
+    }
+}
+
+/// Stages what became of one group.
+#[allow(clippy::too_many_arguments, reason = "the parts of a run, borrowed apart from its evaluator")]
+fn take(
+    staged: &mut Staged,
+    report: &mut PartitionReport,
+    call: &Call,
+    group: usize,
+    evaluated: &Evaluated<'_>,
+    work: &Work,
+    grouped: &Grouped,
+    thresholds: &Thresholds,
+) {
+    let columns = &call.columns;
+    let loaded = call.loaded[group];
+    let before = GroupBefore {
+        key: columns.key_of(group),
+        loaded,
+        state: item(&columns.states, &columns.state_ends, group),
+        timed_out: columns.flags[group] & GROUP_TIMED_OUT != 0,
+        was_due: loaded.and_then(|loaded| loaded.timeout).is_some_and(|timeout| thresholds.is_due(timeout)),
+    };
+    report.fuel += evaluated.fuel;
+    match &evaluated.outcome {
+        Ok(outcome) => staged.take_outcome(&before, outcome, work.component.description().state_schema),
+        Err(error) => {
+            let (start, end) = call.events[group];
+            let events = &grouped.events[start as usize..end as usize];
+            let events = events.iter().map(|&number| work.input.dead_event(work.input.event(number))).collect();
+            staged.take_failure(&before, error, evaluated.fuel, work.component.digest(), events);
+        }
+    }
+}
+
+/// Which timeouts this batch fires: those of the clocks that the rule uses.
+fn thresholds(work: &Work) -> Thresholds {
+    let timeout = work.component.description().timeout;
+    Thresholds {
+        processing_time: timeout.allows_processing_time().then_some(work.plan.time),
+        event_time: work.plan.watermark.filter(|_| timeout.allows_event_time()),
+    }
+}
+
+/// Brings a partition's events together by key, without moving keys or payloads: groups in the order of their first event,
+/// events in source order within each.
+///
+/// Late events are dropped, and only for rules that set timeouts in event time, as in Spark.
+fn group_events(work: &Work, partition: PartitionId) -> Grouped {
+    let input = &work.input;
+    let drops_late = work.component.description().timeout.allows_event_time();
+    let late_watermark = work.plan.late_watermark.filter(|_| drops_late).map_or(i64::MIN, |watermark| watermark.0);
+    let mut groups: Vec<EventGroup> = Vec::new();
+    let mut by_key: HashTable<u32> = HashTable::new();
+    let mut group_of_event: Vec<(u32, u32)> = Vec::new();
+    let mut late = 0;
+    for &number in input.events_of(partition) {
+        let event = input.event(number);
+        if event.time_ms <= late_watermark {
+            late += 1;
+            continue;
+        }
+        let key = input.extracted.key_of(event);
+        let same_key = |&group: &u32| {
+            let first = input.event(groups[group as usize].first_event);
+            first.key_hash == event.key_hash && input.extracted.key_of(first) == key
+        };
+        // The low bits of a hash say the key group, which is much the same for all keys of a partition.
+        let slot = |hash: u64| hash.rotate_right(32);
+        let group = match by_key.find(slot(event.key_hash), same_key) {
+            Some(&group) => group,
+            None => {
+                let group = groups.len() as u32;
+                by_key.insert_unique(slot(event.key_hash), group, |&other| {
+                    slot(input.event(groups[other as usize].first_event).key_hash)
+                });
+                groups.push(EventGroup { first_event: number, start: 0, end: 0 });
+                group
+            }
+        };
+        groups[group as usize].end += 1;
+        group_of_event.push((group, number));
+    }
+    let events = lay_out(&mut groups, &group_of_event);
+    Grouped { groups, events, late }
+}
+
+/// Turns the groups' counts into ranges and puts each event into its group's range.
+fn lay_out(groups: &mut [EventGroup], group_of_event: &[(u32, u32)]) -> Vec<u32> {
+    let mut next = 0;
+    for group in groups.iter_mut() {
+        group.start = next;
+        next += group.end;
+        group.end = group.start;
+    }
+    let mut events = vec![0; group_of_event.len()];
+    for &(group, number) in group_of_event {
+        let group = &mut groups[group as usize];
+        events[group.end as usize] = number;
+        group.end += 1;
+    }
+    events
+}

@@ -1,0 +1,120 @@
+//! [`Staged`]: what a batch will change in one partition, collected in memory until it is committed.
+
+use crate::group::{StateChange, Timeout};
+use crate::state::delta::DeltaRow;
+use crate::state::{DeadEvent, DeadLetter, DeltaBuilder, Loaded, OutputBlock};
+use crate::wasm::answer::Outcome;
+use crate::wasm::{CallError, Reason};
+
+/// What a batch will change in one partition.
+#[derive(Default)]
+pub struct Staged {
+    /// The changed rows.
+    pub delta: DeltaBuilder,
+    /// By how much the number of rows changes.
+    pub rows_added: i64,
+    /// What is put out.
+    pub outputs: OutputBlock,
+    /// What failed.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Spark's `numRowsUpdated`.
+    pub rows_updated: u64,
+    /// Spark's `numRowsRemoved`.
+    pub rows_removed: u64,
+}
+
+/// A group as it was before its call.
+pub struct GroupBefore<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its row; none when it had none.
+    pub loaded: Option<Loaded>,
+    /// Its state, empty when it had none.
+    pub state: &'a [u8],
+    /// Whether it was called for its timeout.
+    pub timed_out: bool,
+    /// Whether its timeout was due in this batch, also when it was called for its events.
+    pub was_due: bool,
+}
+
+impl Staged {
+    /// Takes what a call decided: Spark's write-back table.
+    ///
+    /// | after the call | row | counted as |
+    /// |---|---|---|
+    /// | removed, no timeout | deleted | removed |
+    /// | removed, timeout | timeout without state | updated |
+    /// | updated | state, new timeout or none | updated |
+    /// | neither, timeout changed | old state, new timeout or none | updated |
+    /// | neither, timeout the same | left alone | - |
+    ///
+    /// One difference: a row that would have neither state nor timeout is deleted, where Spark keeps it for ever.
+    pub fn take_outcome(&mut self, before: &GroupBefore<'_>, outcome: &Outcome<'_>, state_schema: u32) {
+        let old_timeout = before.loaded.and_then(|loaded| loaded.timeout);
+        let old_state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
+        match outcome.change {
+            StateChange::Update(state) => {
+                self.rows_updated += 1;
+                self.put(before, Some((state, state_schema)), outcome.timeout);
+            }
+            StateChange::Remove => {
+                match outcome.timeout {
+                    None => self.rows_removed += 1,
+                    Some(_) => self.rows_updated += 1,
+                }
+                self.put(before, None, outcome.timeout);
+            }
+            StateChange::Keep if outcome.timeout != old_timeout => {
+                self.rows_updated += 1;
+                self.put(before, old_state, outcome.timeout);
+            }
+            StateChange::Keep => {}
+        }
+        let mut start = outcome.outputs_start;
+        for &end in outcome.output_ends {
+            let from = (start - outcome.outputs_start) as usize;
+            self.outputs.lines.extend_from_slice(&outcome.outputs[from..(end - outcome.outputs_start) as usize]);
+            self.outputs.lines.push(b'\n');
+            start = end;
+        }
+        self.outputs.outputs += outcome.output_ends.len() as u64;
+    }
+
+    /// Takes a group that failed: its state stays, its events become a dead letter.
+    ///
+    /// Its timeout stays as well, unless that is what it was called for: it would be due again at once, for ever.
+    pub fn take_failure(&mut self, before: &GroupBefore<'_>, error: &CallError, fuel: u64, digest: &str, events: Vec<DeadEvent>) {
+        let state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
+        if before.timed_out {
+            self.put(before, state, None);
+        } else if before.was_due {
+            // The row is written again as it is, so that its timeout, which was due and not called, is found again.
+            self.put(before, state, before.loaded.and_then(|loaded| loaded.timeout));
+        }
+        // A group that the rule itself refused has no fuel of interest; zero would look like a measurement.
+        let fuel = (error.reason != Reason::UnreadableState).then_some(fuel);
+        self.dead_letters.push(DeadLetter {
+            reason: error.reason.to_string(),
+            message: error.message.clone(),
+            key: Some(String::from_utf8_lossy(before.key).into_owned()),
+            digest: Some(digest.to_owned()),
+            fuel,
+            timed_out: before.timed_out,
+            events,
+        });
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.delta.rows() == 0 && self.outputs.outputs == 0 && self.dead_letters.is_empty()
+    }
+
+    fn put(&mut self, before: &GroupBefore<'_>, state: Option<(&[u8], u32)>, timeout: Option<Timeout>) {
+        let existed = before.loaded.is_some();
+        let exists = state.is_some() || timeout.is_some();
+        self.rows_added += i64::from(exists) - i64::from(existed);
+        if existed || exists {
+            self.delta.push(DeltaRow { key: before.key, state, timeout });
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Durable state: one SQLite file for each partition, and the plan log. The only folder that knows SQLite.
+//!
+//! A batch's changed states are written as one delta row, and in rotation one slice of the key groups is folded into the
+//! table at each commit; see [`partition_db`]. State, timeouts, outputs, dead letters and offsets of a partition change in
+//! one transaction.
+
+mod dead_letter_table;
+pub mod delta;
+mod delta_table;
+mod fold_table;
+mod meta_table;
+mod outbox_table;
+mod overlay;
+pub mod partition_db;
+pub mod plan_log;
+pub mod reader;
+mod settings;
+mod state_table;
+
+pub use dead_letter_table::{DeadEvent, DeadLetter};
+pub use delta::DeltaBuilder;
+pub use outbox_table::OutputBlock;
+pub use partition_db::{Commit, Loaded, PartitionDb};
+pub use plan_log::PlanLog;

@@ -1,0 +1,348 @@
+//! [`PartitionDb`]: one partition's file. State is read here, and a batch is committed here, in one transaction.
+//!
+//! Writing each changed state to its row would cost a page of WAL for each. So a commit writes the changed rows as one delta
+//! and keeps them in an overlay in memory; reads look there first. In rotation, each commit also folds a slice of the key
+//! groups from the overlay into the table, and deletes the deltas that no group needs any more. Opening the file reads the
+//! deltas that are left into the overlay.
+
+use super::delta::{self, DeltaBuilder, DeltaRow};
+use super::overlay::Overlay;
+use super::{
+    DeadLetter, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings, state_table,
+};
+use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
+use crate::group::{Timeout, TimeoutClock};
+use anyhow::{Context, Result, ensure};
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+
+/// All key groups are folded within this many commits, so deltas of at most so many batches are kept.
+const ROTATION_COMMITS: usize = 64;
+/// When the overlay takes more memory than this, a commit folds more groups.
+const OVERLAY_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+const META_PARTITION: &str = "partition";
+const META_PARTITIONS: &str = "partitions";
+const META_BATCH: &str = "batch";
+const META_ROWS: &str = "rows";
+
+/// The tables of a partition's file.
+const SCHEMA: &[&str] = &[
+    meta_table::SCHEMA,
+    state_table::SCHEMA,
+    delta_table::SCHEMA,
+    fold_table::SCHEMA,
+    outbox_table::SCHEMA,
+    dead_letter_table::SCHEMA,
+];
+
+/// One partition's file, held by the thread that owns the partition.
+pub struct PartitionDb {
+    connection: Connection,
+    overlay: Overlay,
+    /// Up to which batch each key group is folded.
+    folded: Vec<Option<BatchId>>,
+    /// The key groups of this partition.
+    key_groups: Vec<KeyGroup>,
+    /// Which of them is folded next.
+    fold_next: usize,
+    committed: Option<BatchId>,
+    rows: u64,
+    /// Timeouts in the table before this time are out of date, for each clock: whatever was due was called since, and its
+    /// row is in the overlay.
+    due_floor: [Millis; 2],
+}
+
+/// A key's row as a batch finds it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The schema of the state, none without state.
+    pub schema: Option<u32>,
+    /// The timeout.
+    pub timeout: Option<Timeout>,
+}
+
+/// What a batch changes in one partition.
+pub struct Commit<'a> {
+    /// The batch; must follow the last one.
+    pub batch: BatchId,
+    /// The changed rows.
+    pub delta: DeltaBuilder,
+    /// By how much the number of rows changes.
+    pub rows_added: i64,
+    /// What the batch puts out.
+    pub outputs: &'a OutputBlock,
+    /// What failed.
+    pub dead_letters: &'a [DeadLetter],
+    /// Outputs up to this batch are delivered, and leave the outbox.
+    pub delivered: Option<BatchId>,
+    /// The thresholds up to which timeouts were called.
+    pub thresholds: Thresholds,
+}
+
+/// Timeouts before these are due, each on its clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Processing time; none when the rule sets no such timeouts.
+    pub processing_time: Option<Millis>,
+    /// The watermark; none when the rule sets no such timeouts.
+    pub event_time: Option<Millis>,
+}
+
+impl Thresholds {
+    /// Whether a timeout is due: strictly before its clock's threshold.
+    pub fn is_due(&self, timeout: Timeout) -> bool {
+        let threshold = match timeout.clock {
+            TimeoutClock::ProcessingTime => self.processing_time,
+            TimeoutClock::EventTime => self.event_time,
+        };
+        threshold.is_some_and(|threshold| timeout.at < threshold)
+    }
+}
+
+/// The path of a partition's file in a data folder.
+pub fn path_of(folder: &Path, partition: PartitionId) -> PathBuf {
+    folder.join(format!("partition-{:04}.db", partition.0))
+}
+
+/// The key groups that a partition owns.
+pub fn key_groups_of(partition: PartitionId, partitions: u32) -> Vec<KeyGroup> {
+    (0..KEY_GROUPS as u16).map(KeyGroup).filter(|group| group.partition(partitions) == partition).collect()
+}
+
+impl PartitionDb {
+    /// Opens or makes the file of a partition.
+    pub fn open(folder: &Path, partition: PartitionId, partitions: u32) -> Result<Self> {
+        let path = path_of(folder, partition);
+        let connection = settings::open(&path, SCHEMA)?;
+        let found = (meta_table::get(&connection, META_PARTITION)?, meta_table::get(&connection, META_PARTITIONS)?);
+        match found {
+            (None, None) => {
+                meta_table::set(&connection, META_PARTITION, partition.0)?;
+                meta_table::set(&connection, META_PARTITIONS, partitions)?;
+            }
+            found => ensure!(
+                found == (Some(partition.0), Some(partitions)),
+                "{} is partition {} of {}, not {partition} of {partitions}",
+                path.display(),
+                found.0.unwrap_or(u32::MAX),
+                found.1.unwrap_or(0),
+            ),
+        }
+        let folded = fold_table::read(&connection)?;
+        let overlay = read_overlay(&connection, &folded).with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(PartitionDb {
+            overlay,
+            folded,
+            key_groups: key_groups_of(partition, partitions),
+            fold_next: 0,
+            committed: meta_table::get(&connection, META_BATCH)?.map(BatchId),
+            rows: meta_table::get(&connection, META_ROWS)?.unwrap_or(0),
+            due_floor: [Millis(i64::MIN); 2],
+            connection,
+        })
+    }
+
+    /// The last batch that was committed.
+    pub fn committed(&self) -> Option<BatchId> {
+        self.committed
+    }
+
+    /// Keys that have state or a timeout.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes that the changed rows take in memory.
+    pub fn overlay_bytes(&self) -> usize {
+        self.overlay.bytes()
+    }
+
+    /// Appends the state of a key to `states` and returns the rest of its row; none when the key has no row.
+    pub fn load(&self, hash: u64, key: &[u8], states: &mut Vec<u8>) -> Result<Option<Loaded>> {
+        if let Some(row) = self.overlay.get(hash, key) {
+            if let Some((state, _)) = &row.state {
+                states.extend_from_slice(state);
+            }
+            let loaded = Loaded { schema: row.state.as_ref().map(|(_, schema)| *schema), timeout: row.timeout };
+            return Ok((!row.is_gone()).then_some(loaded));
+        }
+        let group = KeyGroup::of_hash(hash);
+        if self.folded[usize::from(group.0)].is_none() {
+            return Ok(None);
+        }
+        let Some(row) = state_table::get(&self.connection, group, key)? else { return Ok(None) };
+        if let Some((state, _)) = &row.state {
+            states.extend_from_slice(state);
+        }
+        Ok(Some(Loaded { schema: row.state.map(|(_, schema)| schema), timeout: row.timeout }))
+    }
+
+    /// The keys whose timeout is due on this clock, in the order of due time.
+    pub fn due(&mut self, clock: TimeoutClock, threshold: Millis) -> Result<Vec<Vec<u8>>> {
+        let mut due: Vec<(Millis, Vec<u8>)> = self
+            .overlay
+            .due(clock, threshold)
+            .into_iter()
+            .filter_map(|row| row.timeout.map(|timeout| (timeout.at, row.key.to_vec())))
+            .collect();
+        let floor = self.due_floor[clock as usize - 1];
+        state_table::due(&self.connection, clock, floor, threshold, |key, at| {
+            if self.overlay.get(xxhash_rust::xxh3::xxh3_64(key), key).is_none() {
+                due.push((at, key.to_vec()));
+            }
+            true
+        })?;
+        due.sort_unstable();
+        Ok(due.into_iter().map(|(_, key)| key).collect())
+    }
+
+    /// The earliest timeout on this clock.
+    pub fn next_due(&mut self, clock: TimeoutClock) -> Result<Option<Millis>> {
+        let mut next = self.overlay.next_due(clock);
+        let floor = self.due_floor[clock as usize - 1];
+        state_table::due(&self.connection, clock, floor, next.unwrap_or(Millis(i64::MAX)), |key, at| {
+            let holds = self.overlay.get(xxhash_rust::xxh3::xxh3_64(key), key).is_none();
+            if holds {
+                next = Some(at);
+            }
+            !holds
+        })?;
+        Ok(next)
+    }
+
+    /// Commits a batch: all of it or nothing.
+    pub fn commit(&mut self, commit: Commit<'_>) -> Result<()> {
+        let batch = commit.batch;
+        assert!(
+            self.committed.is_none_or(|last| last < batch),
+            "batch {batch} cannot be committed after batch {:?}",
+            self.committed
+        );
+        let rows = self.rows.saturating_add_signed(commit.rows_added);
+        let has_changes = commit.delta.rows() > 0;
+        let delta = commit.delta.finish();
+        let groups = self.groups_to_fold();
+
+        let transaction = self.connection.transaction().context("failed to begin the batch's transaction")?;
+        if let Some(last) = self.committed {
+            fold(&transaction, &self.overlay, &groups, last)?;
+            if let Some(oldest) = oldest_fold(&self.folded, &self.key_groups, &groups, last) {
+                delta_table::delete_to(&transaction, oldest)?;
+            }
+        }
+        if has_changes {
+            delta_table::insert(&transaction, batch, &delta)?;
+        }
+        if commit.outputs.outputs > 0 {
+            outbox_table::insert(&transaction, batch, commit.outputs)?;
+        }
+        if let Some(delivered) = commit.delivered {
+            outbox_table::delete_to(&transaction, delivered)?;
+        }
+        dead_letter_table::insert(&transaction, batch, commit.dead_letters)?;
+        meta_table::set(&transaction, META_BATCH, batch.0)?;
+        meta_table::set(&transaction, META_ROWS, rows)?;
+        transaction.commit().with_context(|| format!("failed to commit batch {batch}"))?;
+
+        self.after_commit(&groups);
+        self.apply(&delta, &commit.thresholds)?;
+        self.committed = Some(batch);
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// The outputs that a committed batch put out, while they are not delivered.
+    pub fn outputs_of(&self, batch: BatchId) -> Result<OutputBlock> {
+        Ok(outbox_table::get(&self.connection, batch)?.unwrap_or_default())
+    }
+
+    /// How many dead letters the partition holds.
+    pub fn dead_letters(&self) -> Result<u64> {
+        dead_letter_table::count(&self.connection)
+    }
+
+    /// Which key groups the next commit folds: a slice in rotation, more when the overlay is too large.
+    fn groups_to_fold(&self) -> Vec<KeyGroup> {
+        let mut groups = Vec::new();
+        if self.committed.is_none() {
+            return groups;
+        }
+        let slice = self.key_groups.len().div_ceil(ROTATION_COMMITS);
+        let overlay = self.overlay.bytes();
+        let over = overlay.saturating_sub(OVERLAY_BYTES_MAX);
+        let share = (self.key_groups.len() * over).checked_div(overlay).unwrap_or(0);
+        for step in 0..(slice + share).min(self.key_groups.len()) {
+            groups.push(self.key_groups[(self.fold_next + step) % self.key_groups.len()]);
+        }
+        groups
+    }
+
+    /// The folded groups are in the table now, up to the batch before this commit.
+    fn after_commit(&mut self, groups: &[KeyGroup]) {
+        let Some(last) = self.committed else { return };
+        for &group in groups {
+            self.folded[usize::from(group.0)] = Some(last);
+            for row in self.overlay.take_group(group) {
+                if let Some(timeout) = row.timeout {
+                    let floor = &mut self.due_floor[timeout.clock as usize - 1];
+                    *floor = (*floor).min(timeout.at);
+                }
+            }
+        }
+        self.fold_next = (self.fold_next + groups.len()) % self.key_groups.len();
+    }
+
+    fn apply(&mut self, delta: &[u8], thresholds: &Thresholds) -> Result<()> {
+        for (clock, threshold) in
+            [(TimeoutClock::ProcessingTime, thresholds.processing_time), (TimeoutClock::EventTime, thresholds.event_time)]
+        {
+            if let Some(threshold) = threshold {
+                self.due_floor[clock as usize - 1] = threshold;
+            }
+        }
+        delta::read(delta, |row| {
+            self.overlay.apply(row);
+            Ok(())
+        })
+    }
+}
+
+fn fold(connection: &Connection, overlay: &Overlay, groups: &[KeyGroup], last: BatchId) -> Result<()> {
+    for &group in groups {
+        let mut rows: Vec<_> = overlay.group(group).iter().collect();
+        rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        for row in rows {
+            state_table::put(connection, group, row)?;
+        }
+        fold_table::set(connection, group, last)?;
+    }
+    Ok(())
+}
+
+/// The oldest batch up to which every key group is folded, once `groups` are folded up to `last`.
+fn oldest_fold(
+    folded: &[Option<BatchId>],
+    key_groups: &[KeyGroup],
+    groups: &[KeyGroup],
+    last: BatchId,
+) -> Option<BatchId> {
+    let fold_of = |group: &KeyGroup| if groups.contains(group) { Some(last) } else { folded[usize::from(group.0)] };
+    key_groups.iter().map(fold_of).min().flatten()
+}
+
+/// The rows of the deltas that their key group's fold does not cover.
+pub(super) fn read_overlay(connection: &Connection, folded: &[Option<BatchId>]) -> Result<Overlay> {
+    let mut overlay = Overlay::new();
+    delta_table::scan(connection, |batch, bytes| {
+        let read = delta::read(bytes, |row: DeltaRow<'_>| {
+            let group = KeyGroup::of(row.key);
+            if folded[usize::from(group.0)].is_none_or(|fold| fold < batch) {
+                overlay.apply(row);
+            }
+            Ok(())
+        });
+        read.with_context(|| format!("batch {batch}"))
+    })?;
+    Ok(overlay)
+}

@@ -1,0 +1,80 @@
+//! How every SQLite file of the host is opened.
+
+use anyhow::{Context, Result, ensure};
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// `KEYF`: marks the files as ours for `file` and for a host that is pointed at the wrong file.
+const APPLICATION_ID: i32 = 0x4b45_5946;
+/// The version of all tables. A host refuses files of a later version.
+const FORMAT_VERSION: i32 = 1;
+/// Earlier versions of SQLite could corrupt a file in WAL mode (the WAL-reset bug).
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// 16 MiB of WAL before a checkpoint: the knee between throughput and stalls.
+const WAL_PAGES: i32 = 4000;
+/// Cache of each connection, in KiB.
+const CACHE_KIB: i32 = 32 * 1024;
+/// A reader waits this long for the moment in which a writer restarts the WAL.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Opens a file for its owner, who alone writes it, and makes its tables when it is new.
+pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
+    let version = rusqlite::version_number();
+    assert!(version >= SQLITE_VERSION_MIN, "SQLite {version} is older than {SQLITE_VERSION_MIN}, which corrupts WAL files");
+    let attempt = || format!("failed to open {}", path.display());
+    let connection = Connection::open(path).with_context(attempt)?;
+    connection.busy_timeout(BUSY)?;
+    // FULL: a commit that was reported is on the disk. mmap stays off, because it turns read errors into signals.
+    connection
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA mmap_size = 0;
+             PRAGMA cache_size = -{CACHE_KIB};
+             PRAGMA temp_store = MEMORY;
+             PRAGMA trusted_schema = OFF;
+             PRAGMA wal_autocheckpoint = {WAL_PAGES};
+             PRAGMA journal_size_limit = 67108864;"
+        ))
+        .with_context(attempt)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    match identity(&connection).with_context(attempt)? {
+        (0, 0) => create(&connection, schema).with_context(attempt)?,
+        found => check_identity(found, path)?,
+    }
+    Ok(connection)
+}
+
+/// Opens a file to read it, also while its owner writes.
+pub(super) fn open_read_only(path: &Path) -> Result<Connection> {
+    ensure!(path.exists(), "there is no {}: is this the data folder of a rule?", path.display());
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .with_context(|| format!("failed to open {}", path.display()))?;
+    connection.busy_timeout(BUSY)?;
+    check_identity(identity(&connection)?, path)?;
+    Ok(connection)
+}
+
+fn identity(connection: &Connection) -> Result<(i32, i32)> {
+    let application_id = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let format_version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok((application_id, format_version))
+}
+
+fn check_identity((application_id, format_version): (i32, i32), path: &Path) -> Result<()> {
+    ensure!(application_id == APPLICATION_ID, "{} is not a file of Keyfold's", path.display());
+    ensure!(
+        format_version <= FORMAT_VERSION,
+        "{} has format version {format_version}, this host knows {FORMAT_VERSION}: use the newer host",
+        path.display()
+    );
+    Ok(())
+}
+
+fn create(connection: &Connection, schema: &[&str]) -> Result<()> {
+    // One transaction, so that a crash leaves either no tables or all of them with their mark.
+    let marks = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION};");
+    connection.execute_batch(&format!("BEGIN IMMEDIATE; {} {marks} COMMIT;", schema.join("\n")))?;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! [`Sandbox`]: one instance of a rule, for the calls of one batch in one partition.
+
+use super::answer::{Answer, AnswerColumns, AnswerRules};
+use super::bindings::Rule;
+use super::bindings::exports::keyfold::rule::state_function as contract;
+use super::component::Component;
+use super::error::{CallError, Reason};
+use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, StoreData, deadline_passed};
+use crate::clock::Deadline;
+use crate::group::{BatchContext, GroupColumns};
+use crate::limits::Limits;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use wasmtime::{Store, Trap};
+
+/// Bytes that one answer may bring into the host, all columns together. Above what a call of 1 MiB of input ever needs;
+/// wasmtime stops copying there.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Fuel of what is not a group: starting, describing, configuring.
+const START_FUEL: u64 = 200_000_000;
+
+const FLAG_HAS_WATERMARK: u32 = 1 << 1;
+
+/// One instance of a rule. It serves one batch of one partition, so that nothing the rule remembers outlives the batch, and it
+/// is useless after an error: wasmtime lets nothing enter a store again that trapped.
+pub struct Sandbox {
+    store: Store<StoreData>,
+    rule: Rule,
+    timeout: super::TimeoutKind,
+}
+
+impl Sandbox {
+    /// A fresh instance with its parameters set.
+    pub fn start(
+        component: &Component,
+        limits: &Limits,
+        parameters: &[u8],
+        context: &BatchContext,
+    ) -> Result<Self, CallError> {
+        let mut store = new_store(component, limits, context)?;
+        let deadline = Deadline::after(limits.call_deadline());
+        let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
+        let rule = started.map_err(|error| explain(&mut store, error))?;
+        let mut sandbox = Sandbox { store, rule, timeout: component.timeout() };
+        sandbox.configure(parameters, deadline)?;
+        Ok(sandbox)
+    }
+
+    fn configure(&mut self, parameters: &[u8], deadline: Deadline) -> Result<(), CallError> {
+        let limits = self.store.data().limits.clone();
+        let configured = drive(
+            self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters),
+            deadline,
+            &limits,
+        );
+        match configured {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(CallError::new(
+                Reason::CallRefused,
+                format!("the rule refused its parameters: {}", failure.message),
+            )),
+            Err(error) => Err(explain(&mut self.store, error)),
+        }
+    }
+
+    /// Runs the rule over groups. After an error the sandbox must be dropped.
+    pub fn call(&mut self, context: &BatchContext, groups: &GroupColumns) -> Result<Answer, CallError> {
+        let limits = self.store.data().limits.clone();
+        let deadline = Deadline::after(limits.call_deadline());
+        self.prepare(groups, &limits, deadline)?;
+        let batch = contract::Batch {
+            partition: context.partition.0,
+            id: context.batch.0,
+            time_ms: context.time.0,
+            watermark_ms: context.watermark.map_or(0, |watermark| watermark.0),
+            seed: &context.seed,
+            batch_flags: if context.watermark.is_some() { FLAG_HAS_WATERMARK } else { 0 },
+            ext: &[],
+        };
+        let columns = contract::Groups {
+            keys: &groups.keys,
+            key_ends: &groups.key_ends,
+            states: &groups.states,
+            state_ends: &groups.state_ends,
+            state_schemas: &groups.state_schemas,
+            group_flags: &groups.flags,
+            event_ends: &groups.event_ends,
+            event_times_ms: &groups.event_times_ms,
+            payloads: &groups.payloads,
+            payload_ends: &groups.payload_ends,
+            ext: &[],
+        };
+        let called = drive(
+            self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns),
+            deadline,
+            &limits,
+        );
+        let outcomes = match called {
+            Ok(Ok(outcomes)) => outcomes,
+            Ok(Err(failure)) => {
+                let message = format!("the rule refused the call with code {}: {}", failure.code, failure.message);
+                return Err(CallError::new(Reason::CallRefused, message));
+            }
+            Err(error) => return Err(explain(&mut self.store, error)),
+        };
+        let rules = AnswerRules { groups: groups.len(), context, limits: &limits, timeout: self.timeout };
+        let mut answer = Answer::check(columns_of(outcomes), &rules)?;
+        let fuel_left = self.store.get_fuel().unwrap_or(0);
+        let data = self.store.data_mut();
+        data.meter.settle(fuel_left);
+        answer.fuel = std::mem::take(&mut data.meter.spent);
+        answer.log = std::mem::take(&mut data.log.lines);
+        answer.log_lines_dropped = data.log.dropped;
+        Ok(answer)
+    }
+
+    /// Bytes of memory that the instance takes now.
+    pub fn memory_bytes(&self) -> u64 {
+        self.store.data().memory.bytes()
+    }
+
+    fn prepare(&mut self, groups: &GroupColumns, limits: &Limits, deadline: Deadline) -> Result<(), CallError> {
+        let data = self.store.data_mut();
+        data.meter = super::store::Meter {
+            events: (0..groups.len()).map(|group| groups.events_of(group)).collect(),
+            deadline: Some(deadline),
+            ..Default::default()
+        };
+        data.log = super::store::Log::default();
+        // A rule that never says where it is gets the fuel of one group with all the events; when that does not do, the
+        // call fails and its groups are tried in smaller calls.
+        let fuel = limits.fuel(groups.payload_ends.len() as u64);
+        self.store.set_fuel(fuel).map_err(|error| CallError::new(Reason::Trap, error.to_string()))
+    }
+}
+
+/// The description document of a component, from an instance made for it.
+pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Vec<u8>, CallError> {
+    let mut store = new_store(component, limits, context)?;
+    let deadline = Deadline::after(limits.call_deadline());
+    let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
+    let rule = started.map_err(|error| explain(&mut store, error))?;
+    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), deadline, limits);
+    described.map_err(|error| explain(&mut store, error))
+}
+
+fn new_store(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Store<StoreData>, CallError> {
+    let mut store = Store::new(component.engine(), StoreData::new(limits, context.time, context.seed));
+    store.limiter(|data| &mut data.memory);
+    store.set_hostcall_fuel(ANSWER_BYTES_MAX);
+    let fuel = store.set_fuel(START_FUEL).and_then(|()| store.fuel_async_yield_interval(Some(FUEL_BETWEEN_DEADLINE_CHECKS)));
+    fuel.map_err(|error| CallError::new(Reason::Trap, error.to_string()))?;
+    Ok(store)
+}
+
+/// Runs a call to its end on this thread. wasmtime gives control back now and then, which is when the deadline is looked at.
+fn drive<T>(
+    call: impl Future<Output = wasmtime::Result<T>>,
+    deadline: Deadline,
+    limits: &Limits,
+) -> wasmtime::Result<T> {
+    let mut call = pin!(call);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match call.as_mut().poll(&mut context) {
+            Poll::Ready(result) => return result,
+            Poll::Pending if deadline.passed() => return Err(deadline_passed(limits)),
+            Poll::Pending => {}
+        }
+    }
+}
+
+/// Turns what stopped a call into a reason, with the group that was being worked on and its fuel.
+fn explain(store: &mut Store<StoreData>, error: wasmtime::Error) -> CallError {
+    let fuel_left = store.get_fuel().unwrap_or(0);
+    let data = store.data_mut();
+    let (reason, message) = match (error.downcast_ref::<HostStop>(), error.downcast_ref::<Trap>()) {
+        (Some(stop), _) => (stop.0.reason, stop.0.message.clone()),
+        (None, Some(Trap::OutOfFuel)) => {
+            let budget = if data.meter.group.is_some() { data.meter.fuel_at_entry } else { START_FUEL };
+            let message = format!(
+                "the rule used up its fuel of {budget} units: it loops without end, or fuel-per-group and \
+                 fuel-per-event are too low"
+            );
+            (Reason::OutOfFuel, message)
+        }
+        (None, Some(Trap::StackOverflow)) => {
+            (Reason::StackOverflow, "the rule recursed until its stack was full".to_owned())
+        }
+        (None, Some(trap)) => match data.log.panic.take() {
+            Some(panic) => (Reason::Panic, panic),
+            None => (Reason::Trap, format!("the rule trapped: {trap}")),
+        },
+        (None, None) => unknown_stop(&error),
+    };
+    // The work after the last group's entry may concern all groups; only a trap inside a group blames it.
+    let group = data.meter.group.filter(|_| !matches!(reason, Reason::InvalidProgress | Reason::OutputLimit));
+    let fuel = if group.is_some() { data.meter.fuel_at_entry.saturating_sub(fuel_left) } else { 0 };
+    CallError { reason, message, group, fuel }
+}
+
+/// What wasmtime reports without a type of its own: mostly answers that are too large or that point outside the memory.
+fn unknown_stop(error: &wasmtime::Error) -> (Reason, String) {
+    let text = format!("{error:#}");
+    if text.contains("fuel allocated for hostcalls") {
+        let message = format!("the answer has more than {} MiB: write less", ANSWER_BYTES_MAX / (1024 * 1024));
+        return (Reason::OutputLimit, message);
+    }
+    (Reason::MalformedAnswer, format!("the call could not be completed: {text}"))
+}
+
+fn columns_of(outcomes: contract::Outcomes) -> AnswerColumns {
+    AnswerColumns {
+        verdicts: outcomes.verdicts,
+        states: outcomes.states,
+        state_ends: outcomes.state_ends,
+        timeout_clocks: outcomes.timeout_clocks,
+        timeouts_ms: outcomes.timeouts_ms,
+        outputs: outcomes.outputs,
+        output_ends: outcomes.output_ends,
+        group_output_ends: outcomes.group_output_ends,
+        errors: outcomes.errors,
+        error_ends: outcomes.error_ends,
+    }
+}

@@ -1,0 +1,106 @@
+//! [`Description`]: what a rule says of itself.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// A description document larger than this is refused: parameters with a very large schema stay far below it.
+pub const DESCRIPTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a rule says of itself; see `describe` in `wit/rule.wit`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The rule's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Which timeouts it sets.
+    pub timeout: TimeoutKind,
+    /// Whether its outputs add to or replace earlier ones.
+    #[serde(default)]
+    pub output_mode: OutputMode,
+    /// The schema number under which it writes states.
+    pub state_schema: u32,
+    /// The schema numbers that it reads.
+    pub readable_schemas: Vec<u32>,
+    /// How states are encoded, for inspection.
+    pub state_format: StateFormat,
+    /// The JSON Schema of its parameters.
+    #[serde(default)]
+    pub parameters: serde_json::Value,
+    /// The SDK that built it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sdk: Option<String>,
+}
+
+/// Which timeouts a rule sets: Spark's `GroupStateTimeout`, and either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeoutKind {
+    /// None.
+    None,
+    /// In processing time.
+    ProcessingTime,
+    /// In event time.
+    EventTime,
+    /// One timeout for each key, on either clock.
+    Either,
+}
+
+impl TimeoutKind {
+    /// Whether timeouts in event time may be set; then late events are dropped, as in Spark.
+    pub fn allows_event_time(self) -> bool {
+        matches!(self, TimeoutKind::EventTime | TimeoutKind::Either)
+    }
+
+    /// Whether timeouts in processing time may be set.
+    pub fn allows_processing_time(self) -> bool {
+        matches!(self, TimeoutKind::ProcessingTime | TimeoutKind::Either)
+    }
+}
+
+/// Spark's output modes of a stateful operator. A declaration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputMode {
+    /// Outputs add to earlier ones.
+    #[default]
+    Append,
+    /// Outputs replace earlier ones of the same key.
+    Update,
+}
+
+/// How states are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateFormat {
+    /// MessagePack.
+    Msgpack,
+    /// JSON.
+    Json,
+    /// Something that only the rule understands.
+    Opaque,
+}
+
+impl Description {
+    /// Reads and checks the document.
+    pub fn parse(document: &[u8]) -> Result<Self> {
+        ensure!(
+            document.len() <= DESCRIPTION_BYTES_MAX,
+            "the description is {} bytes long, the limit is {DESCRIPTION_BYTES_MAX}",
+            document.len()
+        );
+        let description: Description =
+            serde_json::from_slice(document).context("the description is not the JSON object that it should be")?;
+        if description.name.is_empty() {
+            bail!("the description's name is empty");
+        }
+        ensure!(description.state_schema >= 1, "state_schema is 0: schema numbers begin at 1");
+        ensure!(
+            description.readable_schemas.contains(&description.state_schema),
+            "readable_schemas {:?} does not hold the rule's own state_schema {}",
+            description.readable_schemas,
+            description.state_schema
+        );
+        Ok(description)
+    }
+}

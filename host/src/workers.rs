@@ -1,0 +1,139 @@
+//! [`Workers`]: the threads that own the partitions. A partition's batches run one after another on its thread.
+
+use crate::event::{BatchId, Millis, PartitionId};
+use crate::limits::Limits;
+use crate::partition::{Partition, PartitionReport, Work};
+use anyhow::{Context, Result, anyhow};
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// The threads that own the partitions.
+pub struct Workers {
+    threads: Vec<Worker>,
+    reports: Receiver<Report>,
+    partitions: u32,
+    committed: Vec<Option<BatchId>>,
+}
+
+struct Worker {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Job {
+    Run(Work),
+    NextDue,
+}
+
+/// What a thread reports of one of its partitions.
+enum Report {
+    Done(PartitionId, BatchId, Result<Box<PartitionReport>>),
+    NextDue(Result<[Option<Millis>; 2]>),
+}
+
+impl Workers {
+    /// Opens all partitions and starts as many threads as the machine has cores, or fewer.
+    pub fn start(folder: &Path, partitions: u32, threads: usize, limits: &Limits) -> Result<Self> {
+        let threads = threads.clamp(1, partitions as usize);
+        let (report, reports) = channel();
+        let mut opened: Vec<Vec<Partition>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut committed = Vec::new();
+        for id in 0..partitions {
+            let partition = Partition::open(folder, PartitionId(id), partitions, limits.clone())?;
+            committed.push(partition.committed());
+            opened[id as usize % threads].push(partition);
+        }
+        let mut workers = Vec::new();
+        for (number, own) in opened.into_iter().enumerate() {
+            let (jobs, received) = channel();
+            let report = report.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("partitions-{number}"))
+                .spawn(move || work(own, &received, &report))
+                .context("failed to start a thread")?;
+            workers.push(Worker { jobs: Some(jobs), thread: Some(thread) });
+        }
+        Ok(Workers { threads: workers, reports, partitions, committed })
+    }
+
+    /// The last batch that each partition had committed when it was opened.
+    pub fn committed_at_start(&self) -> &[Option<BatchId>] {
+        &self.committed
+    }
+
+    /// Hands a batch to all partitions.
+    pub fn run(&self, work: &Work) -> Result<()> {
+        self.threads.iter().try_for_each(|worker| worker.send(Job::Run(work.clone())))
+    }
+
+    /// The next report of a partition that finished a batch.
+    pub fn next_report(&self) -> Result<(PartitionId, BatchId, PartitionReport)> {
+        match self.reports.recv().context("all partition threads have ended")? {
+            Report::Done(partition, batch, report) => Ok((partition, batch, *report?)),
+            Report::NextDue(_) => Err(anyhow!("a partition answered a question that was not asked")),
+        }
+    }
+
+    /// The earliest timeout of all partitions on each clock: processing time, event time. No batch may be running.
+    pub fn next_due(&self) -> Result<[Option<Millis>; 2]> {
+        self.threads.iter().try_for_each(|worker| worker.send(Job::NextDue))?;
+        let mut earliest = [None, None];
+        for _ in 0..self.partitions {
+            match self.reports.recv().context("all partition threads have ended")? {
+                Report::NextDue(due) => {
+                    for (earliest, due) in earliest.iter_mut().zip(due?) {
+                        *earliest = [*earliest, due].into_iter().flatten().min();
+                    }
+                }
+                Report::Done(..) => return Err(anyhow!("a batch was still running")),
+            }
+        }
+        Ok(earliest)
+    }
+}
+
+impl Drop for Workers {
+    /// Waits for the threads, so that their files are closed when the data folder is unlocked.
+    fn drop(&mut self) {
+        for worker in &mut self.threads {
+            worker.jobs = None;
+        }
+        for worker in &mut self.threads {
+            if let Some(thread) = worker.thread.take() {
+                // A thread that panicked has reported that already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn send(&self, job: Job) -> Result<()> {
+        let jobs = self.jobs.as_ref().expect("jobs are closed only when the workers are dropped");
+        jobs.send(job).map_err(|_| anyhow!("a partition thread has ended"))
+    }
+}
+
+fn work(mut partitions: Vec<Partition>, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+    while let Ok(job) = jobs.recv() {
+        for partition in &mut partitions {
+            let report = match &job {
+                Job::Run(work) => Report::Done(partition.id(), work.plan.batch, run(partition, work).map(Box::new)),
+                Job::NextDue => Report::NextDue(partition.next_due()),
+            };
+            if reports.send(report).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A panic is a fault of ours: it is reported and ends the rule, instead of leaving the host waiting for a report.
+fn run(partition: &mut Partition, work: &Work) -> Result<PartitionReport> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| partition.run(work))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(anyhow!("a fault in the host: {}", text.unwrap_or("a panic without a message")))
+    })
+}

@@ -1,0 +1,16 @@
+//! Writes a state of 16 MiB for keys that begin with `bad`.
+#![cfg(target_arch = "wasm32")]
+
+use counting::prelude::*;
+
+struct HugeState;
+
+const STATE_BYTES: usize = 16 << 20;
+
+impl Guest for HugeState {
+    fn act(call: &mut Call) -> Result<()> {
+        Ok(call.state.update(&State { count: call.count, ballast: "x".repeat(STATE_BYTES) })?)
+    }
+}
+
+counting::export!(HugeState);
