@@ -106,6 +106,7 @@ impl Host {
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
         let lock = lock(&settings.folder)?;
         let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
+        plan_log.set_state_format(component.description().state_format)?;
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
         let partitions = settings.identity.partitions;
         let workers = Workers::start(&settings.folder, partitions, settings.threads, &settings.limits)?;
@@ -475,7 +476,7 @@ fn component_path(folder: &Path, digest: &str) -> PathBuf {
 }
 
 fn check_component(component: &Component, settings: &Settings) -> Result<()> {
-    let needs_event_time = component.description().timeout == crate::wasm::TimeoutKind::EventTime;
+    let needs_event_time = component.description().timeout == crate::description::TimeoutKind::EventTime;
     ensure!(
         !needs_event_time || settings.identity.event_time.is_some(),
         "the rule sets timeouts in event time and the input has none: name its field with --event-time"

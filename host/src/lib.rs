@@ -11,19 +11,25 @@
 //! - [`staged`] collects what the calls decided, and [`state`] commits it.
 //! - [`sink`] takes the outputs, [`progress`] tells what was done.
 //!
-//! [`event`], [`clock`] and [`limits`] are used throughout and depend on nothing.
+//! [`event`], [`clock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
+//! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
 pub mod clock;
+pub mod config;
+pub mod description;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod r#gen;
 pub mod group;
 pub mod host;
 pub mod input;
+pub mod inspection;
 pub mod limits;
 pub mod partition;
 pub mod plan;
 pub mod progress;
+pub mod scenario;
 pub mod sink;
 pub mod source;
 pub mod staged;

@@ -7,7 +7,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// How much one rule may use. A group that goes over a limit fails alone; its dead letter names the limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Limits {
     /// Fuel of each group: about one unit for each WebAssembly instruction, 2 million in about a millisecond.
     /// The default is some 10 ms: a hundred times what a detector needs, and an endless loop ends at once.

@@ -14,7 +14,7 @@ const ARMS: usize = 60_000;
 /// than on the path around the table.
 ///
 /// The compiler turns that into static single assignment, where every arm passes every local on: 58 million values. Measured
-/// with Cranelift on an idle core: more than a minute, and 4.9 GB. A compiler held to 2 GB aborts after about 15 s.
+/// with Cranelift: more than a minute of CPU time, and 4.9 GB. A compiler held to 2 GiB aborts after about ten seconds.
 pub fn compile_bomb() -> Vec<u8> {
     let mut types = TypeSection::new();
     types.ty().function([ValType::I32], [ValType::I32]);

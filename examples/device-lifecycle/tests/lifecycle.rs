@@ -1,4 +1,5 @@
 //! What the scenarios cannot show: single calls, refused parameters, and properties over random lives.
+#![allow(clippy::unwrap_used)]
 
 use device_lifecycle::{Device, DeviceLifecycle, Parameters};
 use keyfold_sdk::testing::{self, TestGroupState, TestStream};

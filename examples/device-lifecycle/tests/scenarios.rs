@@ -1,4 +1,5 @@
 //! Replays `scenarios/*.toml` without a host, twice: one event a batch, and all events between two advances in one batch.
+#![allow(clippy::unwrap_used)]
 
 use device_lifecycle::DeviceLifecycle as TheRule;
 

@@ -1,4 +1,5 @@
 //! What the scenarios cannot show: single calls, refused parameters, and properties over random visits.
+#![allow(clippy::unwrap_used)]
 
 use keyfold_sdk::testing::{self, TestGroupState, TestStream};
 use keyfold_sdk::{Rule, Timeout, TimeoutClock, TimeoutKind};

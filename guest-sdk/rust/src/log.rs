@@ -16,9 +16,6 @@ pub enum Level {
     Warn = 3,
     /// What went wrong.
     Error = 4,
-    /// The message of a panic; written by the SDK.
-    #[doc(hidden)]
-    Panic = 5,
 }
 
 /// Writes a line: to the host's log in a component, to standard error in a native test.
@@ -33,7 +30,10 @@ pub fn write(level: Level, text: fmt::Arguments<'_>) {
 /// Makes a panic's message reach the host before the trap that it ends in.
 pub(crate) fn report_panics() {
     #[cfg(target_arch = "wasm32")]
-    std::panic::set_hook(Box::new(|panic| write(Level::Panic, format_args!("{panic}"))));
+    std::panic::set_hook(Box::new(|panic| {
+        const LEVEL_PANIC: u8 = 5;
+        crate::bindings::keyfold::rule::log::write(LEVEL_PANIC, panic.to_string().as_bytes());
+    }));
 }
 
 /// Writes a line at level trace.

@@ -8,7 +8,7 @@ use keyfold::r#gen::{
     Compression, DisorderSettings, Exponent, HEARTBEAT_MS, Label, Output, ScenarioName, Settings, Share,
 };
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Make events as JSON lines: the same bytes for the same settings on every machine
@@ -120,12 +120,8 @@ pub fn r#gen(args: &GenArgs) -> Result<()> {
     let bar = progress_bar(args);
     let made = keyfold::r#gen::generate(&settings, &mut output, |events| bar.set_position(events));
     bar.finish_and_clear();
-    let done = made.and_then(|labels| Ok((labels, output.finish()?)));
-    let (labels, bytes) = match done {
-        // Whoever read the pipe has enough.
-        Err(error) if args.output.is_none() && is_broken_pipe(&error) => return Ok(()),
-        done => done?,
-    };
+    let labels = made?;
+    let bytes = output.finish()?;
     if let Some(path) = &args.labels {
         write_labels(path, &labels).with_context(|| format!("cannot write the labels to {}", path.display()))?;
     }
@@ -211,10 +207,6 @@ fn write_labels(path: &Path, labels: &[Label]) -> Result<()> {
     Ok(file.flush()?)
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
 fn hours(text: &str) -> Result<u64> {
     let hours: f64 = text.parse().context("not a number of hours")?;
     ensure!(hours > 0.0 && hours <= 8784.0, "the stream must be longer than 0 hours and at most a year, 8784 hours");
@@ -222,7 +214,7 @@ fn hours(text: &str) -> Result<u64> {
 }
 
 fn disorder_by(text: &str) -> Result<u32> {
-    let duration = humantime::parse_duration(text).context("not a length of time, such as 30s")?;
+    let duration = keyfold::config::duration("disorder-by", text)?;
     u32::try_from(duration.as_millis()).context("longer than 49 days")
 }
 

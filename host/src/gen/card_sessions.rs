@@ -48,7 +48,7 @@ impl Scenario for CardSessions {
         let amount =
             if high { self.random.between(HIGH_MINOR, 499_999) } else { self.random.between(100, HIGH_MINOR - 1) };
         let time = self.pace.time(number, &mut self.random);
-        let place = self.random.next();
+        let place = self.random.draw();
         Line::with_id(line, "id", b't', number, 7)
             .id("user_id", b'u', user, 6)
             .time("ts", time)

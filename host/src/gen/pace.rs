@@ -18,7 +18,7 @@ impl Pace {
 
     /// A time in the slot of this number, which may lie beyond `count`.
     pub fn time(&self, number: u64, random: &mut Random) -> Millis {
-        let place = (u128::from(number) << 32) + u128::from(random.next());
+        let place = (u128::from(number) << 32) + u128::from(random.draw());
         Millis(self.start.0 + ((place * self.slot) >> 64) as i64)
     }
 

@@ -20,13 +20,13 @@ impl Random {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u32 {
+    pub fn draw(&mut self) -> u32 {
         self.0.next_u32()
     }
 
     /// A number below `bound`, which is not 0. One draw, so slightly uneven for bounds near 2^32; nobody can tell.
     pub fn below(&mut self, bound: u32) -> u32 {
-        ((u64::from(self.next()) * u64::from(bound)) >> 32) as u32
+        ((u64::from(self.draw()) * u64::from(bound)) >> 32) as u32
     }
 
     /// A number from `low` to `high`, both possible.
@@ -36,7 +36,7 @@ impl Random {
 
     /// True for this share of the calls.
     pub fn chance(&mut self, share: Share) -> bool {
-        u64::from(self.next()) < share.threshold()
+        u64::from(self.draw()) < share.threshold()
     }
 
     /// One of these.
@@ -63,7 +63,7 @@ mod tests {
         let mut random = Random::new(1, 0);
         let drawn: Vec<u32> = (0..4).map(|_| random.below(1000)).collect();
         assert_eq!(drawn, [628, 381, 929, 294]);
-        assert_eq!(Random::new(1, 0).shuffled(6), [0; 6]);
+        assert_eq!(Random::new(1, 0).shuffled(6), [4, 2, 0, 5, 1, 3]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Zipf {
     /// The number of a key.
     pub fn draw(&self, random: &mut Random) -> u32 {
         let slot = &self.slots[random.below(self.slots.len() as u32) as usize];
-        if random.next() < slot.threshold { slot.key } else { slot.other }
+        if random.draw() < slot.threshold { slot.key } else { slot.other }
     }
 }
 

@@ -4,6 +4,7 @@
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
 use super::{meta_table, settings};
+use crate::description::StateFormat;
 use crate::event::{BatchId, OffsetRange, Position};
 use crate::plan::{Identity, Plan};
 use anyhow::{Context, Result, ensure};
@@ -20,6 +21,7 @@ const SCHEMA: &str = "
 
 const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
+const META_STATE_FORMAT: &str = "state_format";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -50,6 +52,18 @@ impl PlanLog {
         let connection = settings::open_read_only(&path)?;
         let found: Option<String> = meta_table::get(&connection, META_IDENTITY)?;
         found.map(|text| serde_json::from_str(&text).context("failed to read the plan log's identity")).transpose()
+    }
+
+    /// Keeps how states are encoded, so that they can be shown without the rule.
+    pub fn set_state_format(&self, format: StateFormat) -> Result<()> {
+        meta_table::set(&self.0, META_STATE_FORMAT, serde_json::to_string(&format)?)
+    }
+
+    /// How the states of a data folder are encoded.
+    pub fn state_format(folder: &Path) -> Result<Option<StateFormat>> {
+        let connection = settings::open_read_only(&folder.join("plan.db"))?;
+        let found: Option<String> = meta_table::get(&connection, META_STATE_FORMAT)?;
+        found.map(|text| serde_json::from_str(&text).context("failed to read the state's format")).transpose()
     }
 
     /// Writes a plan, and how far delivery had come.

@@ -1,6 +1,6 @@
 //! [`Answer`]: what a rule decided, checked. Nothing that a rule returns is used before it went through here.
 
-use super::description::TimeoutKind;
+use crate::description::TimeoutKind;
 use super::error::{CallError, Reason};
 use super::store::LogLine;
 use crate::event::Millis;

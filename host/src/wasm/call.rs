@@ -26,7 +26,7 @@ const FLAG_HAS_WATERMARK: u32 = 1 << 1;
 pub struct Sandbox {
     store: Store<StoreData>,
     rule: Rule,
-    timeout: super::TimeoutKind,
+    timeout: crate::description::TimeoutKind,
 }
 
 impl Sandbox {

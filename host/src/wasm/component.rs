@@ -4,7 +4,7 @@ use super::bindings::RulePre;
 use super::cache::Cache;
 use super::compile::Compiler;
 use super::deaf_wasi;
-use super::description::{Description, TimeoutKind};
+use crate::description::{Description, TimeoutKind};
 use super::engine::Engine;
 use super::store::{StoreData, add_imports};
 use super::{Sandbox, call};
@@ -178,7 +178,7 @@ fn placeholder() -> Description {
         output_mode: Default::default(),
         state_schema: 1,
         readable_schemas: vec![1],
-        state_format: super::StateFormat::Opaque,
+        state_format: crate::description::StateFormat::Opaque,
         parameters: serde_json::Value::Null,
         sdk: None,
     }

@@ -1,11 +1,11 @@
-//! Emits one output of 16 MiB for keys that begin with `bad`.
+//! Emits one output of 8 MiB for keys that begin with `bad`.
 #![cfg(target_arch = "wasm32")]
 
 use counting::prelude::*;
 
 struct HugeOutput;
 
-const OUTPUT_BYTES: usize = 16 << 20;
+const OUTPUT_BYTES: usize = 8 << 20;
 
 impl Guest for HugeOutput {
     fn act(call: &mut Call) -> Result<()> {

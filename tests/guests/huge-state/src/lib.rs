@@ -1,11 +1,11 @@
-//! Writes a state of 16 MiB for keys that begin with `bad`.
+//! Writes a state of 8 MiB for keys that begin with `bad`.
 #![cfg(target_arch = "wasm32")]
 
 use counting::prelude::*;
 
 struct HugeState;
 
-const STATE_BYTES: usize = 16 << 20;
+const STATE_BYTES: usize = 8 << 20;
 
 impl Guest for HugeState {
     fn act(call: &mut Call) -> Result<()> {

@@ -1,0 +1,104 @@
+//! The command line: one file for each subcommand. Results go to standard output, everything else to standard error.
+
+mod build;
+mod dead_letters;
+mod r#gen;
+mod inspect;
+mod interrupt;
+mod load;
+mod new;
+mod run;
+mod state;
+mod style;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Host stateful streaming functions: WebAssembly rules over keyed streams, durable and exactly once
+#[derive(Debug, Parser)]
+#[command(name = "keyfold", version, propagate_version = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// What to log to standard error, such as `debug` or `rule=debug` for what rules log
+    #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", default_value = "warn,rule=info")]
+    log: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold new sessions && keyfold build sessions && keyfold test sessions
+  keyfold gen fraud --events 1000000 --output data
+  keyfold run sessions --input data --data state --output alerts
+  keyfold state ls state
+
+Exit codes: 0 all went well, 1 something failed, 2 the command line is wrong.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::RunArgs),
+    New(new::NewArgs),
+    Build(build::BuildArgs),
+    Inspect(inspect::InspectArgs),
+    Test(test::TestArgs),
+    Gen(r#gen::GenArgs),
+    /// Look into the state of a rule, stopped or running
+    #[command(subcommand)]
+    State(state::StateCommand),
+    DeadLetters(dead_letters::DeadLettersArgs),
+    /// Compile the component on standard input: the child that other commands start
+    #[command(name = keyfold::wasm::compile::SUBCOMMAND, hide = true)]
+    CompileComponent { memory_bytes_max: u64, cpu_seconds_max: u64 },
+}
+
+/// Runs the command and tells how it went.
+pub fn main(cli: Cli) -> ExitCode {
+    if let Err(error) = start_log(&cli.log) {
+        return fail(&error);
+    }
+    let done = match &cli.command {
+        Command::Run(args) => run::run(args),
+        Command::New(args) => new::new(args),
+        Command::Build(args) => build::build(args),
+        Command::Inspect(args) => inspect::inspect(args),
+        Command::Test(args) => test::test(args),
+        Command::Gen(args) => r#gen::r#gen(args),
+        Command::State(command) => state::state(command),
+        Command::DeadLetters(args) => dead_letters::dead_letters(args),
+        Command::CompileComponent { memory_bytes_max, cpu_seconds_max } => {
+            keyfold::wasm::compile::child_main(*memory_bytes_max, *cpu_seconds_max)
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    // A reader that had enough, such as `head`, is no failure of ours.
+    let broken_pipe = error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    });
+    if broken_pipe {
+        return ExitCode::SUCCESS;
+    }
+    anstream::eprintln!("{} {error:#}", style::error("error:"));
+    ExitCode::FAILURE
+}
+
+fn start_log(filter: &str) -> anyhow::Result<()> {
+    use anyhow::Context;
+    use std::io::IsTerminal;
+    let filter = EnvFilter::try_new(filter).with_context(|| format!("--log {filter} is not a filter"))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .compact()
+        .init();
+    Ok(())
+}

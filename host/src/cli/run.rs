@@ -1,0 +1,342 @@
+//! `keyfold run`: one rule over files or standard input.
+
+use super::load::{self, CacheArgs};
+use super::{interrupt, style};
+use anyhow::{Context, Result, ensure};
+use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+use keyfold::clock::{Clock, Stopwatch};
+use keyfold::config::{Config, OneOrMany, PARTITIONS_DEFAULT, Settings};
+use keyfold::extract::{Extractor, TimeFormat};
+use keyfold::host::{self, Host, Observer};
+use keyfold::plan::Identity;
+use keyfold::progress::Progress;
+use keyfold::sink::{FilesSink, Sink, StdoutSink};
+use keyfold::source::{FileOptions, FileSource, ReadLimit, Source, StdinSpool};
+use keyfold::state::PlanLog;
+use keyfold::wasm::Component;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Run a rule over a stream of events
+///
+/// The same command again continues where the last one stopped, also after a crash: with a data folder, every event has its
+/// effect on state and outputs exactly once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// A rule file, a folder with a rule.toml, or a component
+    #[arg(value_name = "RULE")]
+    rule: PathBuf,
+
+    /// A file, glob or folder of JSON lines or CSV (.gz and .zst too), or - for standard input; may be repeated
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    input: Vec<String>,
+
+    /// JSON Pointer to the key, such as /user_id; repeated for a composite key
+    #[arg(long, value_name = "POINTER")]
+    key: Vec<String>,
+
+    /// JSON Pointer to the event time
+    #[arg(long, value_name = "POINTER")]
+    event_time: Option<String>,
+
+    /// How event times are written [default: epoch-ms]
+    #[arg(long, value_name = "FORMAT", value_parser = ["epoch-ms", "epoch-s", "rfc3339"])]
+    event_time_format: Option<String>,
+
+    /// How far the watermark stays behind the greatest event time, such as 10s [default: 0s]
+    #[arg(long, value_name = "TIME")]
+    watermark_delay: Option<String>,
+
+    /// Partitions of a new data folder [default: 4]
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
+
+    /// The folder for state, plans and outputs on their way [default: one that is thrown away]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// A folder that gets a file for each batch, or - for standard output [default: -]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// available-now: until the input is used up; or, with --follow, the interval between batches such as 1s
+    #[arg(long, value_name = "TRIGGER")]
+    trigger: Option<String>,
+
+    /// Wait for more input instead of ending with it
+    #[arg(long)]
+    follow: bool,
+
+    /// Records of one batch at most [default: 100000]
+    #[arg(long, value_name = "N")]
+    batch_events: Option<usize>,
+
+    /// A parameter of the rule, with a JSON value or plain text; may be repeated
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    parameters: Vec<String>,
+
+    /// Threads for the partitions [default: the machine's cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// Print one line of JSON for each batch, with Spark's field names: to standard output when --output names a folder, else
+    /// to standard error
+    #[arg(long)]
+    json: bool,
+
+    /// Print nothing but outputs and errors
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    cache: CacheArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  keyfold run examples/fraud-session --input 'data/*.jsonl.zst' --data state --output alerts
+  keyfold run rule.wasm --input events.csv --key /card --event-time /time --event-time-format rfc3339
+  tail -f events.jsonl | keyfold run rule.wasm --input - --key /user_id --data state";
+
+/// Runs the rule.
+pub fn run(args: &RunArgs) -> Result<()> {
+    let mut config = settings(args)?.check()?;
+    ensure!(!config.input.is_empty(), "no input is named: give --input with a file, a glob, a folder, or - ");
+    let loader = load::loader(&args.cache, &config.limits)?;
+    let component = load::load(&loader, &config.component)?;
+    loader
+        .check_parameters(&component, config.parameters.to_string().as_bytes())
+        .with_context(|| format!("the rule {} does not start", component.description().name))?;
+    // Lives to the end of the function, and takes the folder with it.
+    let throw_away = if config.data.is_none() { Some(tempfile::tempdir()?) } else { None };
+    let folder = config.data.take().or(throw_away.as_ref().map(|folder| folder.path().to_owned()));
+    let folder = folder.expect("a folder was named, or made just above");
+
+    let identity = identity(&config, &component, &folder)?;
+    let sink: Box<dyn Sink> = match &config.output {
+        Some(output) => Box::new(FilesSink::open(output)?),
+        None => Box::new(StdoutSink),
+    };
+    let settings = host_settings(&config, identity, folder.clone(), args.threads)?;
+    let mut host = Host::open(settings, Clock::System, component.clone(), loader, sink)?;
+    let mut source = source(&config, &folder)?;
+    let stop = interrupt::stop_on_signal()?;
+    let mut report = Report::new(args, &config);
+    report.begin(&component, throw_away.is_some());
+    let ran = host.run(source.as_mut(), config.trigger, &stop, &mut report);
+    report.end(&folder, throw_away.is_some(), ran.is_ok());
+    ran
+}
+
+fn settings(args: &RunArgs) -> Result<Settings> {
+    let many = |list: &Vec<String>| (!list.is_empty()).then(|| OneOrMany::Many(list.clone()));
+    let flags = Settings {
+        input: many(&args.input),
+        key: many(&args.key),
+        event_time: args.event_time.clone(),
+        event_time_format: args.event_time_format.clone(),
+        watermark_delay: args.watermark_delay.clone(),
+        partitions: args.partitions,
+        data: args.data.clone(),
+        output: args.output.clone(),
+        trigger: args.trigger.clone(),
+        follow: args.follow.then_some(true),
+        batch_events: args.batch_events,
+        parameters: parameters(&args.parameters)?,
+        ..Settings::default()
+    };
+    let is_rule_file = args.rule.extension().is_some_and(|extension| extension == "toml");
+    if args.rule.is_dir() {
+        return Ok(flags.or(Settings::read(&args.rule.join("rule.toml"))?));
+    }
+    if is_rule_file {
+        return Ok(flags.or(Settings::read(&args.rule)?));
+    }
+    Ok(Settings { component: Some(args.rule.clone()), ..flags })
+}
+
+fn parameters(texts: &[String]) -> Result<Option<toml::Table>> {
+    let mut table = toml::Table::new();
+    for text in texts {
+        let (name, value) = text.split_once('=').with_context(|| format!("--parameter {text} is not NAME=VALUE"))?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| toml::Value::String(value.to_owned()));
+        table.insert(name.to_owned(), value);
+    }
+    Ok((!table.is_empty()).then_some(table))
+}
+
+/// What the data folder belongs to. A folder that is there keeps its number of partitions unless another is asked for.
+fn identity(config: &Config, component: &Component, folder: &Path) -> Result<Identity> {
+    let found = PlanLog::identity(folder)?;
+    let partitions = config.partitions.or(found.as_ref().map(|found| found.partitions)).unwrap_or(PARTITIONS_DEFAULT);
+    let event_time = config.event_time.as_ref();
+    Ok(Identity {
+        rule: component.description().name.clone(),
+        partitions,
+        key: config.key.clone(),
+        event_time: event_time.map(|(pointer, _)| pointer.clone()),
+        event_time_format: event_time.map_or(TimeFormat::EpochMs, |(_, format)| *format).name().to_owned(),
+        id: found.map_or_else(new_id, |found| found.id),
+    })
+}
+
+fn new_id() -> String {
+    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
+    format!("{random:016x}{:016x}", Clock::System.now().0)
+}
+
+fn host_settings(config: &Config, identity: Identity, folder: PathBuf, threads: Option<usize>) -> Result<host::Settings> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(host::Settings {
+        folder,
+        identity,
+        extractor: Extractor::new(config.key.clone(), config.event_time.clone())?,
+        watermark_delay: config.watermark_delay,
+        parameters: config.parameters.clone(),
+        limits: config.limits.clone(),
+        batch: ReadLimit { records_max: config.batch_events, bytes_max: config.batch_bytes },
+        threads: threads.unwrap_or(cores),
+    })
+}
+
+fn source(config: &Config, folder: &Path) -> Result<Box<dyn Source>> {
+    let options = FileOptions {
+        follow: config.follow,
+        record_bytes_max: config.record_bytes_max,
+        csv_text: config.csv_text.clone(),
+    };
+    if config.input.iter().any(|input| input == "-") {
+        ensure!(config.input.len() == 1, "standard input (-) cannot be read together with files");
+        return Ok(Box::new(StdinSpool::new(folder, std::io::stdin(), options)?));
+    }
+    Ok(Box::new(FileSource::new(config.input.clone(), options)?))
+}
+
+/// What the user sees while the rule runs.
+struct Report {
+    bar: ProgressBar,
+    json: bool,
+    quiet: bool,
+    json_to_stdout: bool,
+    started: Stopwatch,
+    batches: u64,
+    rows: u64,
+    outputs: u64,
+    late: u64,
+    dead_letters: u64,
+    rows_total: u64,
+}
+
+impl Report {
+    fn new(args: &RunArgs, config: &Config) -> Self {
+        let visible = !args.quiet && !args.json && std::io::stderr().is_terminal();
+        let bar = if visible { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let template = "{bar:30} {bytes}/{total_bytes} · {msg}";
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        if visible {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Report {
+            bar,
+            json: args.json,
+            quiet: args.quiet,
+            json_to_stdout: config.output.is_some(),
+            started: Stopwatch::start(),
+            batches: 0,
+            rows: 0,
+            outputs: 0,
+            late: 0,
+            dead_letters: 0,
+            rows_total: 0,
+        }
+    }
+
+    fn begin(&self, component: &Component, thrown_away: bool) {
+        if self.quiet || self.json {
+            return;
+        }
+        let description = component.description();
+        anstream::eprintln!(
+            "{} {} {}",
+            style::strong(&description.name),
+            description.version,
+            style::faint(&component.digest()[..19])
+        );
+        if thrown_away {
+            anstream::eprintln!("{}", style::faint("without --data the state is thrown away at the end"));
+        }
+    }
+
+    fn end(&self, folder: &Path, thrown_away: bool, ran: bool) {
+        self.bar.finish_and_clear();
+        if self.quiet || self.json {
+            return;
+        }
+        let seconds = self.started.elapsed().as_secs_f64();
+        let rate = (self.rows as f64 / seconds.max(0.001)) as u64;
+        anstream::eprintln!(
+            "{} {} events in {} batches, {} outputs, {} keys with state; {:.1} s, {} events/s",
+            if ran { style::good("done:") } else { style::error("stopped:") },
+            HumanCount(self.rows),
+            self.batches,
+            HumanCount(self.outputs),
+            HumanCount(self.rows_total),
+            seconds,
+            HumanCount(rate)
+        );
+        if self.late > 0 {
+            anstream::eprintln!("{} late events were dropped", HumanCount(self.late));
+        }
+        if self.dead_letters > 0 {
+            let where_to_look = if thrown_away {
+                "run with --data to keep them".to_owned()
+            } else {
+                format!("see them with: keyfold dead-letters {}", folder.display())
+            };
+            anstream::eprintln!("{} dead letters; {where_to_look}", HumanCount(self.dead_letters));
+        }
+    }
+
+    fn print_json(&self, progress: &Progress) {
+        let Ok(line) = serde_json::to_string(progress) else { return };
+        // A reader that went away must not stop the rule.
+        let _ = if self.json_to_stdout {
+            writeln!(std::io::stdout().lock(), "{line}")
+        } else {
+            writeln!(std::io::stderr().lock(), "{line}")
+        };
+    }
+}
+
+impl Observer for Report {
+    fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>) {
+        let operator = &progress.state_operators[0];
+        self.batches += 1;
+        self.rows += progress.num_input_rows;
+        self.outputs += progress.sink.num_output_rows;
+        self.late += operator.num_rows_dropped_by_watermark;
+        self.dead_letters += operator.custom_metrics.num_dead_letters;
+        self.rows_total = operator.num_rows_total;
+        if self.json {
+            self.print_json(progress);
+        }
+        if let Some((read, total)) = bytes {
+            self.bar.set_length(total);
+            self.bar.set_position(read);
+        }
+        let elapsed = self.started.elapsed();
+        let rate = (self.rows as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
+        self.bar.set_message(format!(
+            "batch {}, {} events, {}/s, {} outputs, {} keys, state {} in memory, {}",
+            progress.batch_id,
+            HumanCount(self.rows),
+            HumanCount(rate),
+            HumanCount(self.outputs),
+            HumanCount(self.rows_total),
+            HumanBytes(operator.memory_used_bytes),
+            HumanDuration(elapsed)
+        ));
+    }
+}

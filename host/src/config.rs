@@ -1,0 +1,300 @@
+//! [`Config`]: what a rule file and the command line ask for, checked. Text goes in, a value without holes comes out.
+
+use crate::extract::{Extractor, TimeFormat};
+use crate::host::Trigger;
+use crate::limits::Limits;
+use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Records of one batch at most: large batches make durable commits cheap, and this many take some 20 MB.
+pub const BATCH_EVENTS_DEFAULT: usize = 100_000;
+/// Bytes of one batch at most, for streams of large events.
+pub const BATCH_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Partitions of a new data folder: enough that two to eight cores are busy, few enough that each commit is large.
+pub const PARTITIONS_DEFAULT: u32 = 4;
+/// Key groups bound the number of partitions.
+const PARTITIONS_MAX: u32 = crate::event::KEY_GROUPS;
+/// What `keyfold build` writes, and what a rule file means when it names no component.
+const COMPONENT_DEFAULT: &str = "rule.wasm";
+
+/// Settings as a user writes them: in a rule file, or as flags. Absent ones are filled in from elsewhere.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Settings {
+    /// The component or core module.
+    pub component: Option<PathBuf>,
+    /// Files, globs, folders, or `-` for standard input.
+    pub input: Option<OneOrMany>,
+    /// JSON Pointers to the parts of the key.
+    pub key: Option<OneOrMany>,
+    /// JSON Pointer to the event time.
+    pub event_time: Option<String>,
+    /// How event times are written.
+    pub event_time_format: Option<String>,
+    /// How far the watermark stays behind.
+    pub watermark_delay: Option<String>,
+    /// The number of partitions of a new data folder.
+    pub partitions: Option<u32>,
+    /// The data folder.
+    pub data: Option<PathBuf>,
+    /// A folder, or `-` for standard output.
+    pub output: Option<PathBuf>,
+    /// `available-now`, or an interval.
+    pub trigger: Option<String>,
+    /// Whether to wait for more input.
+    pub follow: Option<bool>,
+    /// Records of one batch.
+    pub batch_events: Option<usize>,
+    /// Bytes of one batch.
+    pub batch_bytes: Option<usize>,
+    /// Longer records are rejected.
+    pub record_bytes_max: Option<usize>,
+    /// CSV columns that stay text.
+    pub csv_text: Option<Vec<String>>,
+    /// The rule's parameters.
+    pub parameters: Option<toml::Table>,
+    /// What the rule may use.
+    pub limits: Option<Limits>,
+}
+
+/// One text or a list of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One.
+    One(String),
+    /// A list.
+    Many(Vec<String>),
+}
+
+/// Checked settings.
+#[derive(Debug)]
+pub struct Config {
+    /// The component or core module.
+    pub component: PathBuf,
+    /// Files, globs, folders.
+    pub input: Vec<String>,
+    /// JSON Pointers to the parts of the key.
+    pub key: Vec<String>,
+    /// JSON Pointer to the event time, and how it is written.
+    pub event_time: Option<(String, TimeFormat)>,
+    /// How far the watermark stays behind.
+    pub watermark_delay: Duration,
+    /// The number of partitions, when one was asked for.
+    pub partitions: Option<u32>,
+    /// The data folder; none for one that is thrown away.
+    pub data: Option<PathBuf>,
+    /// The output folder; none for standard output.
+    pub output: Option<PathBuf>,
+    /// When batches are made.
+    pub trigger: Trigger,
+    /// Whether to wait for more input.
+    pub follow: bool,
+    /// Records of one batch.
+    pub batch_events: usize,
+    /// Bytes of one batch.
+    pub batch_bytes: usize,
+    /// Longer records are rejected.
+    pub record_bytes_max: usize,
+    /// CSV columns that stay text.
+    pub csv_text: Vec<String>,
+    /// The rule's parameters.
+    pub parameters: serde_json::Value,
+    /// What the rule may use.
+    pub limits: Limits,
+}
+
+impl OneOrMany {
+    fn into_vec(self) -> Vec<String> {
+        match self {
+            OneOrMany::One(one) => vec![one],
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads a rule file. Unknown keys are an error that lists them all. Paths are relative to the file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let settings = Self::parse(&text).with_context(|| format!("{} is not a rule file", path.display()))?;
+        Ok(settings.relative_to(path.parent().unwrap_or(Path::new(""))))
+    }
+
+    /// Reads the text of a rule file.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut unknown = Vec::new();
+        let document = toml::Deserializer::parse(text)?;
+        let settings = serde_ignored::deserialize(document, |path| unknown.push(path.to_string()))?;
+        ensure!(unknown.is_empty(), "unknown keys: {}", unknown.join(", "));
+        Ok(settings)
+    }
+
+    /// These settings, with what is absent taken from others.
+    pub fn or(self, other: Settings) -> Settings {
+        Settings {
+            component: self.component.or(other.component),
+            input: self.input.or(other.input),
+            key: self.key.or(other.key),
+            event_time: self.event_time.or(other.event_time),
+            event_time_format: self.event_time_format.or(other.event_time_format),
+            watermark_delay: self.watermark_delay.or(other.watermark_delay),
+            partitions: self.partitions.or(other.partitions),
+            data: self.data.or(other.data),
+            output: self.output.or(other.output),
+            trigger: self.trigger.or(other.trigger),
+            follow: self.follow.or(other.follow),
+            batch_events: self.batch_events.or(other.batch_events),
+            batch_bytes: self.batch_bytes.or(other.batch_bytes),
+            record_bytes_max: self.record_bytes_max.or(other.record_bytes_max),
+            csv_text: self.csv_text.or(other.csv_text),
+            parameters: merge(self.parameters, other.parameters),
+            limits: self.limits.or(other.limits),
+        }
+    }
+
+    /// Checks the settings and fills in the defaults.
+    pub fn check(self) -> Result<Config> {
+        let follow = self.follow.unwrap_or(false);
+        let format = match self.event_time_format.as_deref() {
+            None => TimeFormat::EpochMs,
+            Some(name) => time_format(name)?,
+        };
+        let key = self.key.map(OneOrMany::into_vec).context(
+            "the key is not set: name the field that events are grouped by, such as --key /user_id",
+        )?;
+        let event_time = self.event_time.map(|pointer| (pointer, format));
+        Extractor::new(key.clone(), event_time.clone())?;
+        let partitions = self.partitions;
+        if let Some(count) = partitions {
+            ensure!((1..=PARTITIONS_MAX).contains(&count), "partitions is {count}: 1 to {PARTITIONS_MAX} are possible");
+        }
+        let watermark_delay = self.watermark_delay.as_deref().map(|text| duration("watermark-delay", text)).transpose()?;
+        ensure!(
+            watermark_delay.is_none() || event_time.is_some(),
+            "a watermark delay needs an event time: name its field with --event-time"
+        );
+        Ok(Config {
+            component: self.component.context("no component is named")?,
+            input: self.input.map(OneOrMany::into_vec).unwrap_or_default(),
+            key,
+            event_time,
+            watermark_delay: watermark_delay.unwrap_or_default(),
+            partitions,
+            data: self.data,
+            output: self.output.filter(|path| path != Path::new("-")),
+            trigger: trigger(self.trigger.as_deref(), follow)?,
+            follow,
+            batch_events: at_least_one("batch-events", self.batch_events.unwrap_or(BATCH_EVENTS_DEFAULT))?,
+            batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(BATCH_BYTES_DEFAULT))?,
+            record_bytes_max: self.record_bytes_max.unwrap_or(RECORD_BYTES_MAX_DEFAULT),
+            csv_text: self.csv_text.unwrap_or_default(),
+            parameters: parameters(self.parameters)?,
+            limits: self.limits.unwrap_or_default(),
+        })
+    }
+
+    fn relative_to(self, folder: &Path) -> Self {
+        let join = |text: String| if text == "-" { text } else { folder.join(text).to_string_lossy().into_owned() };
+        Settings {
+            component: Some(folder.join(self.component.unwrap_or_else(|| COMPONENT_DEFAULT.into()))),
+            input: self.input.map(|input| OneOrMany::Many(input.into_vec().into_iter().map(join).collect())),
+            data: self.data.map(|path| folder.join(path)),
+            output: self.output.map(|path| if path == Path::new("-") { path } else { folder.join(path) }),
+            ..self
+        }
+    }
+}
+
+/// Reads a duration such as `10s`, `30m` or `1h 30m`.
+pub fn duration(name: &str, text: &str) -> Result<Duration> {
+    let parsed: jiff::SignedDuration =
+        text.parse().with_context(|| format!("{name} is '{text}', which is no duration: write 10s, 30m or 1h 30m"))?;
+    Duration::try_from(parsed).with_context(|| format!("{name} is '{text}', which is negative"))
+}
+
+fn time_format(name: &str) -> Result<TimeFormat> {
+    let formats = [TimeFormat::EpochMs, TimeFormat::EpochS, TimeFormat::Rfc3339];
+    match formats.into_iter().find(|format| format.name() == name) {
+        Some(format) => Ok(format),
+        None => bail!("event-time-format is '{name}': epoch-ms, epoch-s and rfc3339 are possible"),
+    }
+}
+
+fn trigger(text: Option<&str>, follow: bool) -> Result<Trigger> {
+    match text {
+        None if follow => Ok(Trigger::Follow),
+        None => Ok(Trigger::AvailableNow),
+        Some("available-now") => {
+            ensure!(!follow, "trigger available-now ends with the input, and follow waits for more: choose one");
+            Ok(Trigger::AvailableNow)
+        }
+        Some(text) => {
+            ensure!(follow, "trigger '{text}' needs --follow; without it the trigger is available-now");
+            let interval = duration("trigger", text)
+                .context("a trigger is available-now, or the interval between batches such as 1s")?;
+            Ok(Trigger::Interval(interval))
+        }
+    }
+}
+
+fn at_least_one(name: &str, count: usize) -> Result<usize> {
+    ensure!(count >= 1, "{name} is 0: it must be at least 1");
+    Ok(count)
+}
+
+fn merge(own: Option<toml::Table>, other: Option<toml::Table>) -> Option<toml::Table> {
+    match (own, other) {
+        (Some(own), Some(mut other)) => {
+            other.extend(own);
+            Some(other)
+        }
+        (own, other) => own.or(other),
+    }
+}
+
+/// A rule's parameters are JSON; TOML's dates become text.
+fn parameters(table: Option<toml::Table>) -> Result<serde_json::Value> {
+    let table = table.unwrap_or_default();
+    serde_json::to_value(table).context("the parameters cannot be written as JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_are_listed_all_at_once() {
+        let error = Settings::parse("key = '/a'\npartition = 3\n[limits]\nfuel = 1\n").expect_err("two keys are unknown");
+        assert_eq!(error.to_string(), "unknown keys: partition, limits.fuel");
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_parameters_are_merged() {
+        let file = Settings::parse("key = '/a'\npartitions = 3\n[parameters]\ngap = 1\nlimit = 2").expect("it is right");
+        let flags = Settings::parse("partitions = 5\ncomponent = 'x.wasm'\n[parameters]\ngap = 9").expect("it is right");
+        let config = flags.or(file).check().expect("it is complete");
+        assert_eq!(config.partitions, Some(5));
+        assert_eq!(config.parameters, serde_json::json!({"gap": 9, "limit": 2}));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (text, part) in [
+            ("component = 'x'", "--key"),
+            ("component = 'x'\nkey = 'user'", "user"),
+            ("component = 'x'\nkey = '/a'\npartitions = 0", "partitions"),
+            ("component = 'x'\nkey = '/a'\nwatermark-delay = '10s'", "--event-time"),
+            ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nwatermark-delay = 'soon'", "soon"),
+            ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nwatermark-delay = '-1s'", "negative"),
+            ("component = 'x'\nkey = '/a'\ntrigger = '1s'", "--follow"),
+            ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nevent-time-format = 'iso'", "rfc3339"),
+        ] {
+            let error = Settings::parse(text).expect("it parses").check().expect_err(text);
+            assert!(format!("{error:#}").contains(part), "{error:#}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! States as people read them: decoded to JSON where the format allows.
+
+use crate::event::PartitionId;
+use crate::group::TimeoutClock;
+use crate::state::PlanLog;
+use crate::state::reader::KeyRow;
+use crate::description::StateFormat;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Decodes states to JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct StateDecoder(StateFormat);
+
+impl StateDecoder {
+    /// Decodes this format.
+    pub fn new(format: StateFormat) -> Self {
+        StateDecoder(format)
+    }
+
+    /// Decodes what the rule of a data folder wrote.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        Ok(StateDecoder(PlanLog::state_format(folder)?.unwrap_or(StateFormat::Opaque)))
+    }
+
+    /// The state as JSON; bytes that do not decode, or that only the rule understands, in hexadecimal.
+    pub fn decode(&self, state: &[u8]) -> Value {
+        let decoded = match self.0 {
+            StateFormat::Msgpack => rmp_serde::from_slice(state).ok(),
+            StateFormat::Json => serde_json::from_slice(state).ok(),
+            StateFormat::Opaque => None,
+        };
+        decoded.unwrap_or_else(|| {
+            let digits: String = state.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!({ "hex": digits })
+        })
+    }
+}
+
+/// A key's row as JSON: `key`, `partition`, `state`, `schema`, and `timeout` with its clock and time.
+pub fn row_to_json(row: &KeyRow, decoder: &StateDecoder, partition: Option<PartitionId>) -> Value {
+    let mut line = json!({ "key": String::from_utf8_lossy(&row.key) });
+    if let Some(partition) = partition {
+        line["partition"] = partition.0.into();
+    }
+    if let Some((state, schema)) = &row.state {
+        line["state"] = decoder.decode(state);
+        line["schema"] = (*schema).into();
+    }
+    if let Some(timeout) = row.timeout {
+        let clock = match timeout.clock {
+            TimeoutClock::ProcessingTime => "processing-time",
+            TimeoutClock::EventTime => "event-time",
+        };
+        line["timeout"] = json!({ "clock": clock, "ms": timeout.at.0, "time": timeout.at.to_string() });
+    }
+    line
+}
