@@ -1,1 +1,11 @@
-fn main(){}
+//! All integration tests of the host, in one binary: one module for each subject.
+
+mod card_sessions;
+mod compile_bomb;
+mod contract;
+mod recovery;
+mod sandbox;
+mod scenarios;
+mod sources;
+mod support;
+mod tidy;

@@ -37,7 +37,9 @@ fn extractor() -> Extractor {
 }
 
 /// Key and time of each event, and line and reason of each rejection.
-fn described(batch: &RecordBatch) -> (Vec<(String, i64)>, Vec<(u64, &'static str)>) {
+type Described = (Vec<(String, i64)>, Vec<(u64, &'static str)>);
+
+fn described(batch: &RecordBatch) -> Described {
     let mut out = Extracted::default();
     extractor().extract(batch, &mut out);
     let key = |event| String::from_utf8(out.key_of(event).to_vec()).unwrap();

@@ -73,7 +73,6 @@ impl<'b> Line<'b> {
     }
 
     fn quoted(&mut self, text: &str) {
-        debug_assert!(!text.contains(['"', '\\']) && !text.contains(char::is_control), "{text:?} needs escaping");
         self.buffer.push(b'"');
         self.buffer.extend_from_slice(text.as_bytes());
         self.buffer.push(b'"');

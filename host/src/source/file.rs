@@ -110,16 +110,10 @@ impl FileSource {
             if known.exhausted_at == Some(size) || (is_plain && size == known.position.offset) {
                 continue;
             }
-            if follow && !is_plain {
-                // Trying again only when the size has come to rest keeps a file that is being written from being
-                // decompressed at every scan.
-                if changed_since_last_scan {
-                    continue;
-                }
-                if !is_complete(&path)? {
-                    known.exhausted_at = Some(size);
-                    continue;
-                }
+            // A compressed file is decompressed to see whether it is complete. Doing so again only when its size has come to
+            // rest keeps a file that is being written from being decompressed at every scan.
+            if follow && !is_plain && changed_since_last_scan {
+                continue;
             }
             self.ready.insert(name);
         }
@@ -171,7 +165,14 @@ impl FileSource {
                     // It was renamed before anything of it was read.
                     self.ready.remove(&name);
                     self.files.remove(&name);
-                    batch.ranges.truncate(range);
+                    drop_if_empty(range, batch);
+                    return Ok(Stop::End);
+                }
+                let is_plain = Compression::of(&name) == Compression::None;
+                if self.options.follow && !is_plain && !is_complete(&path)? {
+                    known.exhausted_at = Some(known.stored_bytes);
+                    self.ready.remove(&name);
+                    drop_if_empty(range, batch);
                     return Ok(Stop::End);
                 }
                 FileReader::open(&path, known.position, &self.options, !self.options.follow)?
@@ -181,9 +182,7 @@ impl FileSource {
         known.position = reader.position();
         known.read_bytes = reader.stored_offset()?;
         batch.ranges[range].to = known.position;
-        if batch.ranges[range].from == known.position {
-            batch.ranges.truncate(range);
-        }
+        drop_if_empty(range, batch);
         match stop {
             Stop::Full => self.open = Some((name, reader)),
             Stop::End => {
@@ -214,6 +213,13 @@ impl FileSource {
         batch.text.truncate(before.text);
         batch.records.truncate(before.records);
         batch.rejected.truncate(before.rejected);
+    }
+}
+
+/// Takes back the last range when nothing of it was read.
+fn drop_if_empty(range: usize, batch: &mut RecordBatch) {
+    if batch.ranges[range].from == batch.ranges[range].to {
+        batch.ranges.truncate(range);
     }
 }
 
