@@ -3,6 +3,7 @@
 mod card_sessions;
 mod compile_bomb;
 mod contract;
+mod docs;
 mod recovery;
 mod sandbox;
 mod scenarios;

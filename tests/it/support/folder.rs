@@ -1,0 +1,58 @@
+//! Folders of tests: what a run wrote, compared and copied.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The names and bytes of the files in a folder, hidden ones included; none when there is no folder.
+pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
+    let paths = entries.map(|entry| entry.expect("an open folder can be read").path());
+    let file = |path: PathBuf| {
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        (name, fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    };
+    paths.filter(|path| path.is_file()).map(file).collect()
+}
+
+/// The lines of all files in a folder.
+pub fn lines(folder: &Path) -> Vec<String> {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("outputs are UTF-8");
+    files(folder).into_values().map(text).flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Panics unless two folders hold the same files with the same bytes.
+pub fn assert_same_files(found: &Path, expected: &Path, why: &str) {
+    let (found, expected) = (files(found), files(expected));
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&found), names(&expected), "other files, {why}");
+    for (name, bytes) in &expected {
+        assert!(found[name] == *bytes, "{name} has other bytes, {why}");
+    }
+}
+
+/// Copies a folder with all that is in it, over what is there.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder can be made");
+    for entry in fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
+        let entry = entry.expect("an open folder can be read");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap_or_else(|error| panic!("{}: {error}", target.display()));
+        }
+    }
+}
+
+/// Puts one partition's file, with its log, in place of another state of it.
+pub fn restore_partition(from: &Path, to: &Path, partition: u32) {
+    for suffix in ["", "-wal", "-shm"] {
+        let name = format!("partition-{partition:04}.db{suffix}");
+        // A log that belongs to another state of the file would be replayed over it.
+        let _ = fs::remove_file(to.join(&name));
+        if from.join(&name).exists() {
+            fs::copy(from.join(&name), to.join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A host inside the test: stopped at a chosen batch by a sink that fails, as a crash at that moment would leave it.
+
+use super::{command, folder};
+use anyhow::{Result, bail};
+use keyfold::clock::Clock;
+use keyfold::event::{BatchId, PartitionId};
+use keyfold::extract::{Extractor, TimeFormat};
+use keyfold::host::{Host, Observer, Settings, Trigger};
+use keyfold::inspection::{StateDecoder, row_to_json};
+use keyfold::limits::Limits;
+use keyfold::plan::Identity;
+use keyfold::progress::Progress;
+use keyfold::sink::{FilesSink, Sink};
+use keyfold::source::{FileOptions, FileSource, ReadLimit};
+use keyfold::state::reader::PartitionReader;
+use keyfold::state::{DeadLetter, OutputBlock};
+use keyfold::wasm::cache::Cache;
+use keyfold::wasm::compile::Compiler;
+use keyfold::wasm::component::Loader;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// When the sink fails, and with it the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Never.
+    None,
+    /// The batch is committed, nothing of it is delivered.
+    BeforeDelivery(u64),
+    /// The batch is delivered, and that is not written down.
+    AfterDelivery(u64),
+}
+
+/// One rule over one folder, in batches of few events.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// The component's bytes.
+    pub component: Vec<u8>,
+    pub input: PathBuf,
+    pub data: PathBuf,
+    pub output: PathBuf,
+    pub event_time: Option<&'static str>,
+    pub partitions: u32,
+    pub batch_events: usize,
+}
+
+impl Stream {
+    /// An example over `work/input`, writing to folders of this name.
+    pub fn of_example(example: &str, work: &Path, name: &str) -> Self {
+        Stream {
+            component: fs::read(command::example(example).join("rule.wasm")).expect("it is there"),
+            input: work.join("input"),
+            data: work.join(format!("{name}-data")),
+            output: work.join(format!("{name}-output")),
+            event_time: None,
+            partitions: 3,
+            batch_events: 1000,
+        }
+    }
+
+    /// Runs until the input is used up or the fault stops it.
+    pub fn run(&self, fault: Fault) -> Result<()> {
+        let cache = Cache::open(&command::cache())?;
+        let loader = Loader::new(Limits::default(), cache, Compiler::with_program(command::KEYFOLD.into()))?;
+        let loader = Arc::new(loader);
+        let component = Arc::new(loader.load(&self.component)?);
+        let sink = FaultySink { files: FilesSink::open(&self.output)?, fault };
+        let settings = self.settings(&component.description().name)?;
+        let mut host = Host::open(settings, Clock::System, component, loader, Box::new(sink))?;
+        let mut source = FileSource::new(vec![self.input.display().to_string()], FileOptions::default())?;
+        host.run(&mut source, Trigger::AvailableNow, &AtomicBool::new(false), &mut Nobody)
+    }
+
+    /// Runs into the fault.
+    pub fn run_into(&self, fault: Fault) {
+        let error = self.run(fault).expect_err("the sink's fault stops the run");
+        assert!(format!("{error:#}").contains(FAULT), "another fault came first: {error:#}");
+    }
+
+    /// Runs to the end of the input.
+    pub fn run_to_the_end(&self) {
+        self.run(Fault::None).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    /// Copies what is known of the state now to another folder.
+    pub fn save(&self, to: &Path) {
+        folder::copy(&self.data, to);
+    }
+
+    /// Every key's row as JSON, partition after partition.
+    pub fn states(&self) -> Vec<Value> {
+        let decoder = StateDecoder::of_folder(&self.data).expect("the folder has a plan log");
+        let mut states = Vec::new();
+        self.each_partition(|_, reader| {
+            reader.scan(|row| {
+                states.push(row_to_json(&row, &decoder, None));
+                Ok(())
+            })
+        });
+        states
+    }
+
+    /// All dead letters with their partition and batch.
+    pub fn dead_letters(&self) -> Vec<(u32, BatchId, DeadLetter)> {
+        let mut letters = Vec::new();
+        self.each_partition(|partition, reader| {
+            reader.dead_letters(|batch, letter| {
+                letters.push((partition, batch, letter));
+                Ok(())
+            })
+        });
+        letters
+    }
+
+    /// The last committed batch of each partition.
+    pub fn committed(&self) -> Vec<Option<BatchId>> {
+        let mut committed = Vec::new();
+        self.each_partition(|_, reader| {
+            committed.push(reader.committed()?);
+            Ok(())
+        });
+        committed
+    }
+
+    fn each_partition(&self, mut each: impl FnMut(u32, &PartitionReader) -> Result<()>) {
+        for partition in 0..self.partitions {
+            let reader = PartitionReader::open(&self.data, PartitionId(partition));
+            reader.and_then(|reader| each(partition, &reader)).unwrap_or_else(|error| panic!("{error:#}"));
+        }
+    }
+
+    fn settings(&self, rule: &str) -> Result<Settings> {
+        let key = vec!["/user_id".to_owned()];
+        let event_time = self.event_time.map(|pointer| (pointer.to_owned(), TimeFormat::EpochMs));
+        Ok(Settings {
+            folder: self.data.clone(),
+            identity: Identity {
+                rule: rule.to_owned(),
+                partitions: self.partitions,
+                key: key.clone(),
+                event_time: self.event_time.map(str::to_owned),
+                event_time_format: TimeFormat::EpochMs.name().to_owned(),
+                id: "test".to_owned(),
+            },
+            extractor: Extractor::new(key, event_time)?,
+            watermark_delay: Duration::from_secs(10),
+            parameters: serde_json::json!({}),
+            limits: Limits::default(),
+            batch: ReadLimit { records_max: self.batch_events, bytes_max: 1 << 24 },
+            threads: 2,
+        })
+    }
+}
+
+const FAULT: &str = "the disk of the sink is full";
+
+struct FaultySink {
+    files: FilesSink,
+    fault: Fault,
+}
+
+impl Sink for FaultySink {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+        if self.fault == Fault::BeforeDelivery(batch.0) {
+            bail!(FAULT);
+        }
+        self.files.deliver(batch, blocks)?;
+        if self.fault == Fault::AfterDelivery(batch.0) {
+            bail!(FAULT);
+        }
+        Ok(())
+    }
+
+    fn description(&self) -> String {
+        self.files.description()
+    }
+}
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn batch(&mut self, _: &Progress, _: Option<(u64, u64)>) {}
+}
