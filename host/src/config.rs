@@ -128,7 +128,7 @@ impl Settings {
     pub fn parse(text: &str) -> Result<Self> {
         let mut unknown = Vec::new();
         let document = toml::Deserializer::parse(text)?;
-        let settings = serde_ignored::deserialize(document, |path| unknown.push(path.to_string()))?;
+        let settings = serde_ignored::deserialize(document, |path| unknown.push(written(&path.to_string())))?;
         ensure!(unknown.is_empty(), "unknown keys: {}", unknown.join(", "));
         Ok(settings)
     }
@@ -163,16 +163,18 @@ impl Settings {
             None => TimeFormat::EpochMs,
             Some(name) => time_format(name)?,
         };
-        let key = self.key.map(OneOrMany::into_vec).context(
-            "the key is not set: name the field that events are grouped by, such as --key /user_id",
-        )?;
+        let key = self
+            .key
+            .map(OneOrMany::into_vec)
+            .context("the key is not set: name the field that events are grouped by, such as --key /user_id")?;
         let event_time = self.event_time.map(|pointer| (pointer, format));
         Extractor::new(key.clone(), event_time.clone())?;
         let partitions = self.partitions;
         if let Some(count) = partitions {
             ensure!((1..=PARTITIONS_MAX).contains(&count), "partitions is {count}: 1 to {PARTITIONS_MAX} are possible");
         }
-        let watermark_delay = self.watermark_delay.as_deref().map(|text| duration("watermark-delay", text)).transpose()?;
+        let watermark_delay =
+            self.watermark_delay.as_deref().map(|text| duration("watermark-delay", text)).transpose()?;
         ensure!(
             watermark_delay.is_none() || event_time.is_some(),
             "a watermark delay needs an event time: name its field with --event-time"
@@ -207,6 +209,11 @@ impl Settings {
             ..self
         }
     }
+}
+
+/// The path of a key as it is written in the file. What is optional in the settings is a step `?` of its own.
+fn written(path: &str) -> String {
+    path.replace(".?", "")
 }
 
 /// Reads a duration such as `10s`, `30m` or `1h 30m`.
@@ -268,14 +275,17 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_listed_all_at_once() {
-        let error = Settings::parse("key = '/a'\npartition = 3\n[limits]\nfuel = 1\n").expect_err("two keys are unknown");
+        let error =
+            Settings::parse("key = '/a'\npartition = 3\n[limits]\nfuel = 1\n").expect_err("two keys are unknown");
         assert_eq!(error.to_string(), "unknown keys: partition, limits.fuel");
     }
 
     #[test]
     fn flags_win_over_the_file_and_parameters_are_merged() {
-        let file = Settings::parse("key = '/a'\npartitions = 3\n[parameters]\ngap = 1\nlimit = 2").expect("it is right");
-        let flags = Settings::parse("partitions = 5\ncomponent = 'x.wasm'\n[parameters]\ngap = 9").expect("it is right");
+        let file =
+            Settings::parse("key = '/a'\npartitions = 3\n[parameters]\ngap = 1\nlimit = 2").expect("it is right");
+        let flags =
+            Settings::parse("partitions = 5\ncomponent = 'x.wasm'\n[parameters]\ngap = 9").expect("it is right");
         let config = flags.or(file).check().expect("it is complete");
         assert_eq!(config.partitions, Some(5));
         assert_eq!(config.parameters, serde_json::json!({"gap": 9, "limit": 2}));

@@ -2,9 +2,10 @@
 //!
 //! A failed call gives nothing, so nothing has to be undone: the group that the rule was working on is run again alone, to
 //! confirm, and the groups before and after it without it. When nobody can say which group it was, the groups are halved.
+//! Each of these parts gets an instance of its own: what one group did to the memory must not be blamed on the next.
 
 use crate::group::{BatchContext, GroupColumns};
-use crate::limits::Limits;
+use crate::plan::Plan;
 use crate::wasm::answer::Outcome;
 use crate::wasm::{Answer, CallError, Component, Sandbox};
 use anyhow::{Context, Result};
@@ -13,8 +14,7 @@ use std::ops::Range;
 /// Runs a rule over the groups of one batch in one partition.
 pub struct Evaluator<'a> {
     component: &'a Component,
-    limits: &'a Limits,
-    parameters: &'a [u8],
+    plan: &'a Plan,
     context: &'a BatchContext,
     /// The instance; none before the first call and after a failed one.
     sandbox: Option<Sandbox>,
@@ -34,8 +34,8 @@ pub struct Evaluated<'a> {
 
 impl<'a> Evaluator<'a> {
     /// Nothing runs yet.
-    pub fn new(component: &'a Component, limits: &'a Limits, parameters: &'a [u8], context: &'a BatchContext) -> Self {
-        Evaluator { component, limits, parameters, context, sandbox: None, calls: 0, memory_bytes: 0 }
+    pub fn new(component: &'a Component, plan: &'a Plan, context: &'a BatchContext) -> Self {
+        Evaluator { component, plan, context, sandbox: None, calls: 0, memory_bytes: 0 }
     }
 
     /// Runs the rule over groups and tells what became of each, in their order.
@@ -45,13 +45,18 @@ impl<'a> Evaluator<'a> {
         // The parts that are still to be run, the next one last.
         let mut parts = vec![0..groups.len()];
         while let Some(part) = parts.pop() {
-            let called = if part.len() == groups.len() { self.call(groups)? } else { self.call(&groups.slice(part.clone()))? };
+            let called = if part.len() == groups.len() {
+                self.call(groups)?
+            } else {
+                self.sandbox = None;
+                self.call(&groups.slice(part.clone()))?
+            };
             match called {
                 Ok(answer) => {
+                    self.report_log(groups, part.start, &answer);
                     for (number, group) in part.enumerate() {
                         each(group, Evaluated { outcome: answer.outcome(number), fuel: answer.fuel_of(number) });
                     }
-                    self.report_log(groups, &answer);
                 }
                 Err(error) if part.len() == 1 => {
                     each(part.start, Evaluated { outcome: Err(&error), fuel: error.fuel });
@@ -66,7 +71,7 @@ impl<'a> Evaluator<'a> {
         self.calls += 1;
         let mut sandbox = match self.sandbox.take() {
             Some(sandbox) => sandbox,
-            None => Sandbox::start(self.component, self.limits, self.parameters, self.context)
+            None => Sandbox::start(self.component, &self.plan.limits, self.plan.parameters.as_bytes(), self.context)
                 .context("failed to start the rule")?,
         };
         let called = sandbox.call(self.context, groups);
@@ -77,12 +82,13 @@ impl<'a> Evaluator<'a> {
         Ok(called)
     }
 
-    fn report_log(&self, groups: &GroupColumns, answer: &Answer) {
+    /// `first`: which of the groups the answer's first one is.
+    fn report_log(&self, groups: &GroupColumns, first: usize, answer: &Answer) {
         let rule = &self.component.description().name;
         for line in answer.log() {
-            let key = line.group.filter(|&group| group < groups.len()).map_or_else(String::new, |group| {
-                String::from_utf8_lossy(groups.key_of(group)).into_owned()
-            });
+            let key = line
+                .group
+                .map_or_else(String::new, |group| String::from_utf8_lossy(groups.key_of(first + group)).into_owned());
             match line.level {
                 0 => tracing::trace!(target: "rule", rule, key, "{}", line.text),
                 1 => tracing::debug!(target: "rule", rule, key, "{}", line.text),

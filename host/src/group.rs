@@ -104,12 +104,6 @@ impl GroupColumns {
         item(&self.keys, &self.key_ends, group)
     }
 
-    /// The payloads of a group.
-    pub fn payloads_of(&self, group: usize) -> impl Iterator<Item = &[u8]> {
-        let events = start_of(&self.event_ends, group) as usize..self.event_ends[group] as usize;
-        events.map(|event| item(&self.payloads, &self.payload_ends, event))
-    }
-
     /// Ends the group whose key, state, schema, flags and events were added.
     pub fn close_group(&mut self) {
         self.key_ends.push(self.keys.len() as u32);

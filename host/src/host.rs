@@ -109,7 +109,7 @@ impl Host {
         plan_log.set_state_format(component.description().state_format)?;
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
         let partitions = settings.identity.partitions;
-        let workers = Workers::start(&settings.folder, partitions, settings.threads, &settings.limits)?;
+        let workers = Workers::start(&settings.folder, partitions, settings.threads)?;
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
         Ok(Host {
@@ -145,7 +145,10 @@ impl Host {
                     .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
             }
             let component = self.component_of(&plan.digest)?;
-            self.dispatch(plan, component, records, started, 0)?;
+            // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
+            // batch of which only some partitions still have the outputs.
+            self.plan_log.set_delivered(self.delivered)?;
+            self.dispatch(plan, component, records, started)?;
             self.settle_all(source, observer)?;
         }
         Ok(())
@@ -166,16 +169,16 @@ impl Host {
             let mut records = RecordBatch::default();
             let status = source.read(self.settings.batch, &mut records)?;
             if !records.ranges.is_empty() {
-                self.begin(records, started)?;
+                self.begin(records, started, None)?;
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
                 self.settle_all(source, observer)?;
-                match self.next_step(status, trigger)? {
+                match self.next_step(status)? {
                     Step::Timeouts => {
-                        self.begin(RecordBatch::default(), started)?;
+                        self.begin(RecordBatch::default(), started, None)?;
                         self.settle_all(source, observer)?;
                     }
-                    Step::Wait(pause) => wait(pause, stop),
+                    Step::Wait => wait(POLL, stop),
                     Step::End => break,
                 }
             }
@@ -191,10 +194,7 @@ impl Host {
     /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.
     pub fn run_batch(&mut self, records: RecordBatch, watermark_at_least: Option<Millis>) -> Result<BatchOutcome> {
         self.keep_component()?;
-        let plan = self.plan(&records, self.records_time_max(&records), watermark_at_least)?;
-        self.plan_log.append(&plan, self.delivered)?;
-        let component = Arc::clone(&self.component);
-        self.dispatch(plan, component, records, Stopwatch::start(), 0)?;
+        self.begin(records, Stopwatch::start(), watermark_at_least)?;
         let mut outcome = BatchOutcome::default();
         self.settle_all(&mut NoSource, &mut outcome)?;
         Ok(outcome)
@@ -202,7 +202,7 @@ impl Host {
 
     /// Whether a batch without events would call a key whose timeout is due.
     pub fn has_due(&self, watermark: Option<Millis>) -> Result<bool> {
-        let [processing_time, event_time] = self.workers.next_due()?;
+        let [processing_time, event_time] = self.next_due()?;
         let now = self.now();
         Ok(processing_time.is_some_and(|due| due < now)
             || event_time.zip(watermark).is_some_and(|(due, watermark)| due < watermark))
@@ -212,7 +212,7 @@ impl Host {
     pub fn next_watermark(&self) -> Option<Millis> {
         self.settings.identity.event_time.as_ref()?;
         let Some(last) = &self.last else { return Some(Millis(0)) };
-        let delay_ms = self.settings.watermark_delay.as_millis() as i64;
+        let delay_ms = i64::try_from(self.settings.watermark_delay.as_millis()).unwrap_or(i64::MAX);
         let moved = last.event_time_max.map(|max| Millis(max.0.saturating_sub(delay_ms)));
         Some(last.watermark.into_iter().chain(moved).chain([Millis(0)]).max().unwrap_or_default())
     }
@@ -222,23 +222,27 @@ impl Host {
         self.clock.now().max(self.last.as_ref().map_or(Millis(i64::MIN), |plan| plan.time))
     }
 
-    fn next_step(&self, status: ReadStatus, trigger: Trigger) -> Result<Step> {
+    fn next_step(&self, status: ReadStatus) -> Result<Step> {
         if self.has_due(self.next_watermark())? {
             return Ok(Step::Timeouts);
         }
-        if trigger == Trigger::AvailableNow || status == ReadStatus::Ended {
-            return Ok(Step::End);
-        }
-        let [processing_time, _] = self.workers.next_due()?;
-        let until_due = processing_time.map(|due| Duration::from_millis((due.0 + 1 - self.now().0).max(1) as u64));
-        Ok(Step::Wait(until_due.unwrap_or(POLL).min(POLL)))
+        // Whether more is waited for is the source's to say: standard input that pauses has not ended.
+        Ok(if status == ReadStatus::Ended { Step::End } else { Step::Wait })
     }
 
-    fn begin(&mut self, records: RecordBatch, started: Stopwatch) -> Result<()> {
+    /// The earliest timeouts that this rule can be called for. Timeouts on a clock that it does not use, left by a version
+    /// that did, wait for one that does.
+    fn next_due(&self) -> Result<[Option<Millis>; 2]> {
+        let [processing_time, event_time] = self.workers.next_due()?;
+        let kind = self.component.description().timeout;
+        Ok([processing_time.filter(|_| kind.allows_processing_time()), event_time.filter(|_| kind.allows_event_time())])
+    }
+
+    fn begin(&mut self, records: RecordBatch, started: Stopwatch, watermark_at_least: Option<Millis>) -> Result<()> {
         let partitions = self.settings.identity.partitions;
         let input = BatchInput::new(records, &self.settings.extractor, partitions);
         let read_ms = started.elapsed_ms();
-        let plan = self.plan(&input.records, input.event_time_max_ms().map(Millis), None)?;
+        let plan = self.plan(&input.records, input.event_time_max_ms().map(Millis), watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
         let plan_ms = started.elapsed_ms() - read_ms;
         let component = Arc::clone(&self.component);
@@ -251,11 +255,10 @@ impl Host {
         component: Arc<Component>,
         records: RecordBatch,
         started: Stopwatch,
-        plan_ms: u64,
     ) -> Result<()> {
         let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
         let read_ms = started.elapsed_ms();
-        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms })
+        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms: 0 })
     }
 
     fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: InFlightTimes) -> Result<()> {
@@ -270,17 +273,12 @@ impl Host {
         Ok(())
     }
 
-    fn plan(
-        &self,
-        records: &RecordBatch,
-        event_time_max: Option<Millis>,
-        watermark_at_least: Option<Millis>,
-    ) -> Result<Plan> {
+    fn plan(&self, records: &RecordBatch, event_time_max: Option<Millis>, watermark_at_least: Option<Millis>) -> Plan {
         let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
         let watermark = self.next_watermark().map(|watermark| watermark.max(watermark_at_least.unwrap_or(watermark)));
         let before = self.last.as_ref().and_then(|last| last.event_time_max);
         let has_event_time = self.settings.identity.event_time.is_some();
-        Ok(Plan {
+        Plan {
             batch,
             ranges: records.ranges.clone(),
             time: self.now(),
@@ -292,14 +290,9 @@ impl Host {
             event_time_max: before.into_iter().chain(event_time_max).max().filter(|_| has_event_time),
             seed: format!("{:032x}", xxh3_128_with_seed(self.id.as_bytes(), batch.0)),
             digest: self.component.digest().to_owned(),
-            parameters: self.settings.parameters.clone(),
-        })
-    }
-
-    fn records_time_max(&self, records: &RecordBatch) -> Option<Millis> {
-        let mut extracted = crate::extract::Extracted::default();
-        self.settings.extractor.extract(records, &mut extracted);
-        extracted.events.iter().map(|event| Millis(event.time_ms)).max()
+            parameters: self.settings.parameters.to_string(),
+            limits: self.settings.limits.clone(),
+        }
     }
 
     fn settle_all(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
@@ -327,7 +320,9 @@ impl Host {
         if self.delivered.is_none_or(|delivered| delivered < batch) {
             let blocks: Vec<OutputBlock> =
                 reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
-            self.sink.deliver(batch, &blocks).with_context(|| format!("failed to deliver the outputs of batch {batch}"))?;
+            self.sink
+                .deliver(batch, &blocks)
+                .with_context(|| format!("failed to deliver the outputs of batch {batch}"))?;
             for (report, block) in reports.iter_mut().zip(blocks) {
                 report.outputs.outputs = block.outputs;
             }
@@ -397,9 +392,12 @@ impl Host {
             return Ok(Arc::clone(&self.component));
         }
         let path = component_path(&self.settings.folder, digest);
-        let bytes = fs::read(&path)
-            .with_context(|| format!("failed to read the component that an unfinished batch was planned with, {}", path.display()))?;
-        Ok(Arc::new(self.loader.load(&bytes)?))
+        let bytes = fs::read(&path).with_context(|| {
+            format!("failed to read the component that an unfinished batch was planned with, {}", path.display())
+        })?;
+        let component = self.loader.load(&bytes)?;
+        ensure!(component.digest() == digest, "{} is not the component {digest}: the file was changed", path.display());
+        Ok(Arc::new(component))
     }
 
     /// Keeps the component's bytes in the folder, before the first plan that names it.
@@ -429,7 +427,7 @@ struct InFlightTimes {
 
 enum Step {
     Timeouts,
-    Wait(Duration),
+    Wait,
     End,
 }
 

@@ -1,10 +1,10 @@
 //! States as people read them: decoded to JSON where the format allows.
 
+use crate::description::StateFormat;
 use crate::event::PartitionId;
 use crate::group::TimeoutClock;
 use crate::state::PlanLog;
 use crate::state::reader::KeyRow;
-use crate::description::StateFormat;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -1,13 +1,12 @@
-//! [`Partition`]: THE HEART. One batch in one partition: group, load, call, stage, commit.
+//! [`Partition`]: one batch in one partition: group, load, call, stage, commit. The heart of the host.
 
 use crate::clock::Stopwatch;
-use crate::event::{BatchId, Millis, PartitionId};
 use crate::evaluate::{Evaluated, Evaluator};
+use crate::event::{BatchId, Millis, PartitionId};
 use crate::group::{
     BatchContext, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, GroupColumns, TimeoutClock, item,
 };
 use crate::input::BatchInput;
-use crate::limits::Limits;
 use crate::plan::Plan;
 use crate::staged::{GroupBefore, Staged};
 use crate::state::partition_db::Thresholds;
@@ -23,14 +22,11 @@ use xxhash_rust::xxh3::xxh3_64;
 const GROUPS_PER_CALL: usize = 1000;
 /// Bytes of one call at most, unless one group alone has more.
 const BYTES_PER_CALL: usize = 1024 * 1024;
-/// A partition that has nothing to commit commits all the same once in so many batches, so that plans can be forgotten.
-const BATCHES_WITHOUT_COMMIT_MAX: u64 = 64;
 
 /// One partition and its file. One thread owns it.
 pub struct Partition {
     id: PartitionId,
     db: PartitionDb,
-    limits: Limits,
 }
 
 /// A batch, as every partition gets it.
@@ -73,12 +69,10 @@ pub struct PartitionReport {
     pub overlay_bytes: u64,
     /// Bytes of the largest instance.
     pub instance_bytes: u64,
-    /// Time in calls, and time in the commit.
+    /// Time in calls.
     pub call_ms: u64,
     /// Time in the commit.
     pub commit_ms: u64,
-    /// Whether the batch had been committed before a restart.
-    pub already_committed: bool,
 }
 
 /// The events of one key, as a run in a list of event numbers.
@@ -108,8 +102,8 @@ struct Grouped {
 
 impl Partition {
     /// Opens the partition's file.
-    pub fn open(folder: &Path, id: PartitionId, partitions: u32, limits: Limits) -> Result<Self> {
-        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions)?, limits })
+    pub fn open(folder: &Path, id: PartitionId, partitions: u32) -> Result<Self> {
+        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions)? })
     }
 
     /// Its number.
@@ -136,12 +130,11 @@ impl Partition {
         let attempt = || format!("batch {batch} failed in partition {}", self.id);
         let grouped = group_events(work, self.id);
         let context = self.context(work);
-        let parameters = work.plan.parameters.to_string();
         let mut run = Run {
             db: &mut self.db,
             work,
             grouped: &grouped,
-            evaluator: Evaluator::new(&work.component, &self.limits, parameters.as_bytes(), &context),
+            evaluator: Evaluator::new(&work.component, &work.plan, &context),
             thresholds: thresholds(work),
             staged: Staged::default(),
             report: PartitionReport { rows_dropped: grouped.late, ..PartitionReport::default() },
@@ -161,7 +154,6 @@ impl Partition {
         Ok(PartitionReport {
             outputs: self.db.outputs_of(batch)?,
             rows_total: self.db.rows(),
-            already_committed: true,
             ..PartitionReport::default()
         })
     }
@@ -188,7 +180,7 @@ struct Run<'a> {
     report: PartitionReport,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     fn call_groups_with_events(&mut self) -> Result<()> {
         let input = &self.work.input;
         let has_times = self.work.plan.watermark.is_some();
@@ -274,10 +266,8 @@ impl Run<'_> {
         let description = self.work.component.description();
         let readable = |schema: u32| schema == 0 || description.readable_schemas.contains(&schema);
         if call.columns.state_schemas.iter().all(|&schema| readable(schema)) {
-            let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
-            evaluator.evaluate(&call.columns, |group, evaluated| {
-                take(staged, report, call, group, &evaluated, work, grouped, thresholds);
-            })?;
+            let (evaluator, mut taking) = self.parts();
+            evaluator.evaluate(&call.columns, |group, evaluated| taking.take(call, group, &evaluated))?;
         } else {
             self.call_readable(call, readable)?;
         }
@@ -291,43 +281,44 @@ impl Run<'_> {
     fn call_readable(&mut self, call: &Call, readable: impl Fn(u32) -> bool) -> Result<()> {
         for group in 0..call.columns.len() {
             let schema = call.columns.state_schemas[group];
-            let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
+            let (evaluator, mut taking) = self.parts();
             if readable(schema) {
-                evaluator.evaluate(&call.columns.slice(group..group + 1), |_, evaluated| {
-                    take(staged, report, call, group, &evaluated, work, grouped, thresholds);
-                })?;
+                let alone = call.columns.slice(group..group + 1);
+                evaluator.evaluate(&alone, |_, evaluated| taking.take(call, group, &evaluated))?;
                 continue;
             }
             let message = format!(
                 "the state has schema {schema}, the rule reads {:?}: run a version that reads it",
-                work.component.description().readable_schemas
+                taking.work.component.description().readable_schemas
             );
             let error = CallError::new(Reason::UnreadableState, message);
-            let evaluated = Evaluated { outcome: Err(&error), fuel: 0 };
-            take(staged, report, call, group, &evaluated, work, grouped, thresholds);
+            taking.take(call, group, &Evaluated { outcome: Err(&error), fuel: 0 });
         }
         Ok(())
+    }
+
+    /// The evaluator, and where its outcomes go.
+    fn parts(&mut self) -> (&mut Evaluator<'a>, Taking<'_>) {
+        let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
+        (evaluator, Taking { staged, report, work, grouped, thresholds: *thresholds })
     }
 
     fn commit(self) -> Result<PartitionReport> {
         let Run { db, work, evaluator, thresholds, staged, mut report, .. } = self;
         let batch = work.plan.batch;
         let committing = Stopwatch::start();
-        let behind = batch.0 - db.committed().map_or(0, |last| last.0);
         report.dead_letters = staged.dead_letters.len() as u64;
         report.rows_updated = staged.rows_updated;
         report.rows_removed = staged.rows_removed;
-        if !staged.is_empty() || behind >= BATCHES_WITHOUT_COMMIT_MAX {
-            db.commit(Commit {
-                batch,
-                delta: staged.delta,
-                rows_added: staged.rows_added,
-                outputs: &staged.outputs,
-                dead_letters: &staged.dead_letters,
-                delivered: work.delivered,
-                thresholds,
-            })?;
-        }
+        db.commit(Commit {
+            batch,
+            delta: staged.delta,
+            rows_added: staged.rows_added,
+            outputs: &staged.outputs,
+            dead_letters: &staged.dead_letters,
+            delivered: work.delivered,
+            thresholds,
+        })?;
         report.outputs = staged.outputs;
         report.rows_total = db.rows();
         report.overlay_bytes = db.overlay_bytes() as u64;
@@ -338,35 +329,39 @@ impl Run<'_> {
     }
 }
 
-/// Stages what became of one group.
-#[allow(clippy::too_many_arguments, reason = "the parts of a run, borrowed apart from its evaluator")]
-fn take(
-    staged: &mut Staged,
-    report: &mut PartitionReport,
-    call: &Call,
-    group: usize,
-    evaluated: &Evaluated<'_>,
-    work: &Work,
-    grouped: &Grouped,
-    thresholds: &Thresholds,
-) {
-    let columns = &call.columns;
-    let loaded = call.loaded[group];
-    let before = GroupBefore {
-        key: columns.key_of(group),
-        loaded,
-        state: item(&columns.states, &columns.state_ends, group),
-        timed_out: columns.flags[group] & GROUP_TIMED_OUT != 0,
-        was_due: loaded.and_then(|loaded| loaded.timeout).is_some_and(|timeout| thresholds.is_due(timeout)),
-    };
-    report.fuel += evaluated.fuel;
-    match &evaluated.outcome {
-        Ok(outcome) => staged.take_outcome(&before, outcome, work.component.description().state_schema),
-        Err(error) => {
-            let (start, end) = call.events[group];
-            let events = &grouped.events[start as usize..end as usize];
-            let events = events.iter().map(|&number| work.input.dead_event(work.input.event(number))).collect();
-            staged.take_failure(&before, error, evaluated.fuel, work.component.digest(), events);
+/// Where outcomes go while the evaluator runs: a run without its evaluator.
+struct Taking<'r> {
+    staged: &'r mut Staged,
+    report: &'r mut PartitionReport,
+    work: &'r Work,
+    grouped: &'r Grouped,
+    thresholds: Thresholds,
+}
+
+impl Taking<'_> {
+    /// Stages what became of one group.
+    fn take(&mut self, call: &Call, group: usize, evaluated: &Evaluated<'_>) {
+        let columns = &call.columns;
+        let loaded = call.loaded[group];
+        let timeout = loaded.and_then(|loaded| loaded.timeout);
+        let before = GroupBefore {
+            key: columns.key_of(group),
+            loaded,
+            state: item(&columns.states, &columns.state_ends, group),
+            timed_out: columns.flags[group] & GROUP_TIMED_OUT != 0,
+            was_due: timeout.is_some_and(|timeout| self.thresholds.is_due(timeout)),
+        };
+        let (start, end) = call.events[group];
+        let numbers = &self.grouped.events[start as usize..end as usize];
+        let input = &self.work.input;
+        let events = || numbers.iter().map(|&number| input.dead_event(input.event(number))).collect();
+        self.report.fuel += evaluated.fuel;
+        match &evaluated.outcome {
+            Ok(outcome) => self.staged.take(&before, outcome, self.work, evaluated.fuel, events),
+            Err(error) => {
+                let digest = self.work.component.digest();
+                self.staged.take_failure(&before, error, evaluated.fuel, digest, events());
+            }
         }
     }
 }

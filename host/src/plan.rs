@@ -1,11 +1,12 @@
 //! [`Plan`]: everything that decides what a batch gives, written down before it runs. [`Identity`]: what may never change.
 
 use crate::event::{BatchId, Millis, OffsetRange};
+use crate::limits::Limits;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides what a batch gives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The batch.
     pub batch: BatchId,
@@ -23,8 +24,10 @@ pub struct Plan {
     pub seed: String,
     /// The component.
     pub digest: String,
-    /// Its parameters.
-    pub parameters: serde_json::Value,
+    /// Its parameters, as JSON text: numbers that are read and written again may change in their last digit.
+    pub parameters: String,
+    /// What it may use: a group that fails at a limit must fail at it again.
+    pub limits: Limits,
 }
 
 /// What a data folder was made with and must be used with: a re-run of a planned batch would differ otherwise.
@@ -40,6 +43,10 @@ pub struct Identity {
     pub event_time: Option<String>,
     /// The format of the event time.
     pub event_time_format: String,
+    /// Longer records are rejected.
+    pub record_bytes_max: usize,
+    /// CSV columns that stay text.
+    pub csv_text: Vec<String>,
     /// Unique for this folder: seeds are made from it.
     pub id: String,
 }
@@ -63,8 +70,14 @@ impl Identity {
             ("the rule is", self.rule.clone(), wanted.rule.clone()),
             ("the number of partitions is", self.partitions.to_string(), wanted.partitions.to_string()),
             ("the key is", self.key.join(" "), wanted.key.join(" ")),
-            ("the event time is", self.event_time.clone().unwrap_or_default(), wanted.event_time.clone().unwrap_or_default()),
+            (
+                "the event time is",
+                self.event_time.clone().unwrap_or_default(),
+                wanted.event_time.clone().unwrap_or_default(),
+            ),
             ("the event time's format is", self.event_time_format.clone(), wanted.event_time_format.clone()),
+            ("record-bytes-max is", self.record_bytes_max.to_string(), wanted.record_bytes_max.to_string()),
+            ("csv-text is", self.csv_text.join(" "), wanted.csv_text.join(" ")),
         ]
         .into_iter()
         .filter(|(_, found, wanted)| found != wanted)

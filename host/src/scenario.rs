@@ -6,7 +6,6 @@
 
 use crate::clock::Clock;
 use crate::config::{Config, Settings as FileSettings};
-use crate::description::StateFormat;
 use crate::event::{KeyGroup, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use crate::extract::{Extractor, TimeFormat};
 use crate::host::{Host, Settings};
@@ -20,7 +19,7 @@ use crate::wasm::component::Loader;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,7 +85,7 @@ pub enum Batches {
 }
 
 /// One expectation that did not hold.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// Which step, from 1, and what it does.
     pub step: String,
@@ -137,7 +136,8 @@ impl Scenario {
     }
 
     fn config(&self, stage: &Stage) -> Result<Config> {
-        let overrides = toml::to_string(&self.settings).map_err(anyhow::Error::from).and_then(|text| FileSettings::parse(&text));
+        let overrides =
+            toml::to_string(&self.settings).map_err(anyhow::Error::from).and_then(|text| FileSettings::parse(&text));
         let mut settings = overrides.context("[settings]")?;
         settings.parameters = Some(self.parameters.clone());
         settings.or(stage.settings.clone()).check()
@@ -168,6 +168,8 @@ impl<'a> Player<'a> {
             key: config.key.clone(),
             event_time: config.event_time.as_ref().map(|(pointer, _)| pointer.clone()),
             event_time_format: String::new(),
+            record_bytes_max: config.record_bytes_max,
+            csv_text: Vec::new(),
             id: "scenario".to_owned(),
         };
         let settings = Settings {
@@ -259,7 +261,8 @@ impl<'a> Player<'a> {
             steps.iter().flat_map(|step| &step.expect.outputs).map(serde_json::to_value).collect::<Result<_, _>>()?;
         let found: Vec<Value> =
             self.outputs.take().iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
-        if expected.len() != found.len() || !expected.iter().zip(&found).all(|(expected, found)| holds(expected, found)) {
+        if expected.len() != found.len() || !expected.iter().zip(&found).all(|(expected, found)| holds(expected, found))
+        {
             let shown = narrow_all(&expected, &found);
             differs("outputs", &expected.into(), &shown);
         }
@@ -296,7 +299,10 @@ impl<'a> Player<'a> {
             toml::Value::Boolean(false) => Ok(Value::Bool(false)),
             toml::Value::String(text) => {
                 let (clock, time) = text.split_once(' ').context("a timeout is 'event TIME' or 'processing TIME'")?;
-                ensure!(matches!(clock, "event" | "processing"), "a timeout's clock is event or processing, not {clock}");
+                ensure!(
+                    matches!(clock, "event" | "processing"),
+                    "a timeout's clock is event or processing, not {clock}"
+                );
                 let at = self.scenario.time(time)?;
                 Ok(serde_json::json!({ "clock": format!("{clock}-time"), "time": at.to_string() }))
             }
@@ -347,7 +353,8 @@ impl Scenario {
         let time: jiff::civil::Time = clock.parse().with_context(attempt)?;
         let at = jiff::tz::TimeZone::UTC.to_timestamp(day.to_datetime(time))?;
         const DAY_MS: i64 = 24 * 3600 * 1000;
-        Ok(Millis(at.as_millisecond() + days * DAY_MS))
+        let at_ms = days.checked_mul(DAY_MS).and_then(|ms| ms.checked_add(at.as_millisecond()));
+        at_ms.map(Millis).with_context(attempt)
     }
 }
 
@@ -391,13 +398,12 @@ fn holds(expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// What was found, cut down to the members that are expected, so that a diff shows what matters.
+/// What was found, cut down to the members that are expected and in their order, so that a diff shows what matters.
 fn narrow(expected: &Value, found: &Value) -> Value {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {
-            let named: HashSet<&String> = expected.keys().collect();
-            let kept = found.iter().filter(|(name, _)| named.contains(name));
-            Value::Object(kept.map(|(name, value)| (name.clone(), narrow(&expected[name], value))).collect())
+            let kept = expected.iter().filter_map(|(name, expected)| Some((name, expected, found.get(name)?)));
+            Value::Object(kept.map(|(name, expected, found)| (name.clone(), narrow(expected, found))).collect())
         }
         (Value::Array(expected), Value::Array(found)) => narrow_all(expected, found),
         _ => found.clone(),
@@ -405,14 +411,13 @@ fn narrow(expected: &Value, found: &Value) -> Value {
 }
 
 fn narrow_all(expected: &[Value], found: &[Value]) -> Value {
-    found.iter().enumerate().map(|(number, found)| expected.get(number).map_or(found.clone(), |expected| narrow(expected, found))).collect()
+    found
+        .iter()
+        .enumerate()
+        .map(|(number, found)| expected.get(number).map_or(found.clone(), |expected| narrow(expected, found)))
+        .collect()
 }
 
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string())
-}
-
-/// Whether a rule's states can be checked by name: opaque ones cannot.
-pub fn states_are_readable(component: &Component) -> bool {
-    component.description().state_format != StateFormat::Opaque
 }

@@ -1,6 +1,7 @@
 //! [`Staged`]: what a batch will change in one partition, collected in memory until it is committed.
 
 use crate::group::{StateChange, Timeout};
+use crate::partition::Work;
 use crate::state::delta::DeltaRow;
 use crate::state::{DeadEvent, DeadLetter, DeltaBuilder, Loaded, OutputBlock};
 use crate::wasm::answer::Outcome;
@@ -37,7 +38,34 @@ pub struct GroupBefore<'a> {
     pub was_due: bool,
 }
 
+/// Bytes that one batch may write in one partition. Every group has limits of its own; this bounds their sum, which is held in
+/// memory and written as one transaction. SQLite takes no blob of more than a gigabyte.
+const STAGED_BYTES_MAX: usize = 512 * 1024 * 1024;
+
 impl Staged {
+    /// Takes what a call decided, or its failure when the batch has no room left for it.
+    pub fn take(
+        &mut self,
+        before: &GroupBefore<'_>,
+        outcome: &Outcome<'_>,
+        work: &Work,
+        fuel: u64,
+        events: impl FnOnce() -> Vec<DeadEvent>,
+    ) {
+        let state_bytes =
+            if let StateChange::Update(state) = outcome.change { state.len() } else { before.state.len() };
+        let bytes = self.delta.bytes() + self.outputs.lines.len() + state_bytes + outcome.outputs.len();
+        if bytes <= STAGED_BYTES_MAX {
+            return self.take_outcome(before, outcome, work.component.description().state_schema);
+        }
+        let message = format!(
+            "the states and outputs of the batch are over {} MiB in this partition: write less, or lower batch-events",
+            STAGED_BYTES_MAX / (1024 * 1024)
+        );
+        let error = CallError::new(Reason::OutputLimit, message);
+        self.take_failure(before, &error, fuel, work.component.digest(), events());
+    }
+
     /// Takes what a call decided: Spark's write-back table.
     ///
     /// | after the call | row | counted as |
@@ -49,7 +77,7 @@ impl Staged {
     /// | neither, timeout the same | left alone | - |
     ///
     /// One difference: a row that would have neither state nor timeout is deleted, where Spark keeps it for ever.
-    pub fn take_outcome(&mut self, before: &GroupBefore<'_>, outcome: &Outcome<'_>, state_schema: u32) {
+    fn take_outcome(&mut self, before: &GroupBefore<'_>, outcome: &Outcome<'_>, state_schema: u32) {
         let old_timeout = before.loaded.and_then(|loaded| loaded.timeout);
         let old_state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
         match outcome.change {
@@ -83,7 +111,14 @@ impl Staged {
     /// Takes a group that failed: its state stays, its events become a dead letter.
     ///
     /// Its timeout stays as well, unless that is what it was called for: it would be due again at once, for ever.
-    pub fn take_failure(&mut self, before: &GroupBefore<'_>, error: &CallError, fuel: u64, digest: &str, events: Vec<DeadEvent>) {
+    pub fn take_failure(
+        &mut self,
+        before: &GroupBefore<'_>,
+        error: &CallError,
+        fuel: u64,
+        digest: &str,
+        events: Vec<DeadEvent>,
+    ) {
         let state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
         if before.timed_out {
             self.put(before, state, None);

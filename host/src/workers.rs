@@ -1,9 +1,8 @@
 //! [`Workers`]: the threads that own the partitions. A partition's batches run one after another on its thread.
 
 use crate::event::{BatchId, Millis, PartitionId};
-use crate::limits::Limits;
 use crate::partition::{Partition, PartitionReport, Work};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,16 +33,16 @@ enum Report {
 }
 
 impl Workers {
-    /// Opens all partitions and starts as many threads as the machine has cores, or fewer.
-    pub fn start(folder: &Path, partitions: u32, threads: usize, limits: &Limits) -> Result<Self> {
+    /// Opens all partitions and starts so many threads, or one for each partition when there are fewer.
+    pub fn start(folder: &Path, partitions: u32, threads: usize) -> Result<Self> {
         let threads = threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
-        let mut opened: Vec<Vec<Partition>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
         let mut committed = Vec::new();
         for id in 0..partitions {
-            let partition = Partition::open(folder, PartitionId(id), partitions, limits.clone())?;
+            let partition = Partition::open(folder, PartitionId(id), partitions)?;
             committed.push(partition.committed());
-            opened[id as usize % threads].push(partition);
+            opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }
         let mut workers = Vec::new();
         for (number, own) in opened.into_iter().enumerate() {
@@ -116,12 +115,19 @@ impl Worker {
     }
 }
 
-fn work(mut partitions: Vec<Partition>, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+/// A partition, and whether a batch failed in it. Then it takes no further one: the next batch is already waiting when one
+/// fails, and a partition that skipped a batch would never run it again.
+struct Owned {
+    partition: Partition,
+    has_failed: bool,
+}
+
+fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Report>) {
     while let Ok(job) = jobs.recv() {
-        for partition in &mut partitions {
+        for owned in &mut partitions {
             let report = match &job {
-                Job::Run(work) => Report::Done(partition.id(), work.plan.batch, run(partition, work).map(Box::new)),
-                Job::NextDue => Report::NextDue(partition.next_due()),
+                Job::Run(work) => Report::Done(owned.partition.id(), work.plan.batch, owned.run(work).map(Box::new)),
+                Job::NextDue => Report::NextDue(caught(|| owned.partition.next_due())),
             };
             if reports.send(report).is_err() {
                 return;
@@ -130,9 +136,18 @@ fn work(mut partitions: Vec<Partition>, jobs: &Receiver<Job>, reports: &Sender<R
     }
 }
 
+impl Owned {
+    fn run(&mut self, work: &Work) -> Result<PartitionReport> {
+        ensure!(!self.has_failed, "an earlier batch failed in partition {}", self.partition.id());
+        let report = caught(|| self.partition.run(work));
+        self.has_failed = report.is_err();
+        report
+    }
+}
+
 /// A panic is a fault of ours: it is reported and ends the rule, instead of leaving the host waiting for a report.
-fn run(partition: &mut Partition, work: &Work) -> Result<PartitionReport> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| partition.run(work))).unwrap_or_else(|panic| {
+fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         Err(anyhow!("a fault in the host: {}", text.unwrap_or("a panic without a message")))
     })

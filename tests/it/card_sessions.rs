@@ -29,7 +29,8 @@ fn check(partitions: &str, batch_events: &str) {
     let texts = data::card_sessions(&work.path().join("input"), EVENTS, 7);
     let expected = expected_rows(texts.iter().map(String::as_str));
     let settings = ["--partitions", partitions, "--batch-events", batch_events, "--threads"];
-    let runs = [("one", "1"), ("two", "2")].map(|(name, threads)| run(work.path(), name, &[&settings[..], &[threads]].concat()));
+    let runs = [("one", "1"), ("two", "2")]
+        .map(|(name, threads)| run(work.path(), name, &[&settings[..], &[threads]].concat()));
     for Run { data, output } in &runs {
         let lines = folder::lines(output);
         assert_same_rows(&rows(lines.iter().map(String::as_str)), &expected);

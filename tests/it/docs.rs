@@ -63,8 +63,14 @@ fn the_rule_in_the_readme_is_the_one_that_the_sdk_compiles() {
 
 #[test]
 fn every_file_that_a_document_links_to_is_there() {
-    let documents =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md", "guest-sdk/README.md", "wit/README.md"];
+    let documents = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "examples/README.md",
+        "guest-sdk/README.md",
+        "wit/README.md",
+    ];
     let mut missing = Vec::new();
     for document in documents {
         let folder = root().join(document).parent().expect("a document lies in a folder").to_owned();

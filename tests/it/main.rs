@@ -1,9 +1,11 @@
 //! All integration tests of the host, in one binary: one module for each subject.
 
 mod card_sessions;
+mod cli;
 mod compile_bomb;
 mod contract;
 mod docs;
+mod input;
 mod recovery;
 mod sandbox;
 mod scenarios;

@@ -32,7 +32,8 @@ fn every_example_has_scenarios_and_all_hold_however_they_are_cut() {
 /// The rule of an example, as `keyfold test` takes it.
 fn stage(folder: &Path) -> Stage {
     let name = folder.file_name().expect("an example has a name").to_string_lossy();
-    let settings = Settings::read(&command::example(&name).join("rule.toml")).unwrap_or_else(|error| panic!("{error:#}"));
+    let settings =
+        Settings::read(&command::example(&name).join("rule.toml")).unwrap_or_else(|error| panic!("{error:#}"));
     let limits = settings.limits.clone().unwrap_or_default();
     let cache = Cache::open(&command::cache()).expect("the target folder can be written");
     let loader = Loader::new(limits, cache, Compiler::with_program(command::KEYFOLD.into()));

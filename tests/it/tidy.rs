@@ -20,7 +20,8 @@ fn files(folder: &str, suffix: &str) -> Vec<(String, String)> {
                 folders.push(path);
             } else if name.ends_with(suffix) {
                 let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                let relative = path.strip_prefix(root()).expect("it lies below the checkout").to_string_lossy().into_owned();
+                let relative =
+                    path.strip_prefix(root()).expect("it lies below the checkout").to_string_lossy().into_owned();
                 found.push((relative, text));
             }
         }
@@ -54,7 +55,11 @@ fn only_in(words: &[&str], places: &[&str], remedy: &str) {
 
 #[test]
 fn wasmtime_is_known_only_in_the_sandbox() {
-    only_in(&["wasmtime::", "wit_component::"], &["host/src/wasm/", "host/src/cli/build.rs"], "wasmtime belongs into host/src/wasm");
+    only_in(
+        &["wasmtime::", "wit_component::"],
+        &["host/src/wasm/", "host/src/cli/build.rs"],
+        "wasmtime belongs into host/src/wasm",
+    );
 }
 
 #[test]
@@ -78,7 +83,8 @@ fn the_sandbox_and_the_state_do_not_know_each_other() {
     let mut found = Vec::new();
     for (folder, word) in [("host/src/wasm", "state::"), ("host/src/state", "wasm::")] {
         for (path, text) in files(folder, ".rs") {
-            found.extend(code(&text).filter(|(_, line)| line.contains(&format!("crate::{word}"))).map(|_| path.clone()));
+            found
+                .extend(code(&text).filter(|(_, line)| line.contains(&format!("crate::{word}"))).map(|_| path.clone()));
         }
     }
     assert!(found.is_empty(), "partition.rs is where they meet, not {found:?}");
@@ -91,7 +97,11 @@ fn nothing_unwraps_outside_tests() {
         for (path, text) in files(folder, ".rs") {
             let is_test = path.contains("/tests") || path.ends_with("testing.rs");
             if !is_test {
-                found.extend(code(&text).filter(|(_, line)| line.contains(".unwrap()")).map(|(n, _)| format!("{path}:{}", n + 1)));
+                found.extend(
+                    code(&text)
+                        .filter(|(_, line)| line.contains(".unwrap()"))
+                        .map(|(n, _)| format!("{path}:{}", n + 1)),
+                );
             }
         }
     }

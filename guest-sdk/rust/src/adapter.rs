@@ -64,7 +64,8 @@ pub fn call<R: Rule>(rule: &Configured<R>, batch: &Batch, groups: &Groups) -> Re
     let mut buffer = Vec::new();
     for number in 0..count {
         enter(number);
-        let mut state = GroupState::new(given(groups, number), std::mem::take(&mut buffer), context::<R>(batch, groups, number));
+        let mut state =
+            GroupState::new(given(groups, number), std::mem::take(&mut buffer), context::<R>(batch, groups, number));
         let outputs = (answer.outputs.bytes.len(), answer.outputs.ends.len());
         match call_one(rule, groups, number, &mut state, &mut answer.outputs) {
             Ok(()) => answer.push(&state),

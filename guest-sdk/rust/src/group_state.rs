@@ -112,7 +112,9 @@ impl<S: Serialize + DeserializeOwned> GroupState<'_, S> {
             .into());
         }
         if duration_ms <= 0 {
-            return Err(StateError::IllegalArgument(format!("the timeout duration {duration_ms} ms is not positive")).into());
+            return Err(
+                StateError::IllegalArgument(format!("the timeout duration {duration_ms} ms is not positive")).into()
+            );
         }
         let at_ms = self.context.processing_time_ms.saturating_add(duration_ms);
         self.timeout = Some(Timeout { clock: TimeoutClock::ProcessingTime, at_ms });
@@ -142,7 +144,7 @@ impl<S: Serialize + DeserializeOwned> GroupState<'_, S> {
         if at_ms <= 0 {
             return Err(StateError::IllegalArgument(format!("the timeout timestamp {at_ms} is not positive")).into());
         }
-        let watermark_ms = self.context.watermark_ms.unwrap_or(0);
+        let watermark_ms = self.current_watermark_ms()?;
         if at_ms < watermark_ms {
             return Err(StateError::IllegalArgument(format!(
                 "the timeout timestamp {at_ms} is before the current watermark {watermark_ms}"
@@ -170,7 +172,8 @@ impl<S: Serialize + DeserializeOwned> GroupState<'_, S> {
 }
 
 impl<'a, S> GroupState<'a, S> {
-    pub(crate) fn new(given: Option<Cow<'a, [u8]>>, buffer: Vec<u8>, context: Context) -> Self {
+    pub(crate) fn new(given: Option<Cow<'a, [u8]>>, mut buffer: Vec<u8>, context: Context) -> Self {
+        buffer.clear();
         GroupState { given, written: buffer, change: Change::Keep, timeout: None, context, state: PhantomData }
     }
 
@@ -185,19 +188,30 @@ impl<'a, S> GroupState<'a, S> {
 }
 
 pub(crate) fn encode<S: Serialize>(format: StateFormat, state: &S, buffer: &mut Vec<u8>) -> Result<(), StateError> {
-    let mut bytes = std::mem::take(buffer);
-    bytes.clear();
+    // Behind what an earlier update wrote, which must survive a failure of this one.
+    let start = buffer.len();
     let encoded = match format {
-        StateFormat::MessagePack => rmp_serde::encode::write_named(&mut bytes, state).map_err(|error| error.to_string()),
-        StateFormat::Json => serde_json::to_writer(&mut bytes, state).map_err(|error| error.to_string()),
+        StateFormat::MessagePack => rmp_serde::encode::write_named(buffer, state).map_err(|error| error.to_string()),
+        StateFormat::Json => serde_json::to_writer(&mut *buffer, state).map_err(|error| error.to_string()),
     };
-    encoded.map_err(|error| StateError::Codec(format!("the state does not encode: {error}")))?;
     const MESSAGEPACK_NIL: &[u8] = &[0xc0];
-    if bytes == MESSAGEPACK_NIL || bytes == b"null" {
-        return Err(StateError::IllegalArgument("the state is null: call remove() to have none".into()));
+    let refused = match encoded {
+        Err(error) => Some(StateError::Codec(format!("the state does not encode: {error}"))),
+        Ok(()) if matches!(&buffer[start..], MESSAGEPACK_NIL | b"null") => {
+            Some(StateError::IllegalArgument("the state is null: call remove() to have none".into()))
+        }
+        Ok(()) => None,
+    };
+    match refused {
+        Some(error) => {
+            buffer.truncate(start);
+            Err(error)
+        }
+        None => {
+            buffer.drain(..start);
+            Ok(())
+        }
     }
-    *buffer = bytes;
-    Ok(())
 }
 
 fn decode<S: DeserializeOwned>(format: StateFormat, bytes: &[u8]) -> Result<S, StateError> {

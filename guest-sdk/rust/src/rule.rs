@@ -38,7 +38,7 @@ pub trait Rule: Sized + 'static {
     /// without events).
     ///
     /// Nothing is kept when it returns an error: state and timeout stay as they were, and the events go to the dead
-    /// letters with the error's text.
+    /// letters with the error's text. Only a timeout whose own call failed is gone: it would be due again for ever.
     fn call<'e>(
         &self,
         key: &str,

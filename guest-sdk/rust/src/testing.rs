@@ -21,7 +21,9 @@
 //! ```
 
 use crate::group_state::{Change, Context, encode};
-use crate::{Error, Events, GroupState, Outputs, Result, Rule, StateError, StateFormat, Timeout, TimeoutClock, TimeoutKind};
+use crate::{
+    Error, Events, GroupState, Outputs, Result, Rule, StateError, StateFormat, Timeout, TimeoutClock, TimeoutKind,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -54,7 +56,8 @@ impl<S: Serialize + DeserializeOwned> TestGroupState<S> {
         }
         let format = StateFormat::MessagePack;
         let given = state.map(|state| encoded(format, state)).transpose()?;
-        let context = Context { timed_out: has_timed_out, timeout_kind, format, processing_time_ms: batch_time_ms, watermark_ms };
+        let context =
+            Context { timed_out: has_timed_out, timeout_kind, format, processing_time_ms: batch_time_ms, watermark_ms };
         Ok(TestGroupState(GroupState::new(given.map(Cow::Owned), Vec::new(), context)))
     }
 
@@ -94,7 +97,12 @@ impl<S> DerefMut for TestGroupState<S> {
 }
 
 /// Calls the rule for one key and returns its outputs as JSON. Events have no event time; see [`call_at`].
-pub fn call<R: Rule>(rule: &R, key: &str, events: &[Value], state: &mut TestGroupState<R::State>) -> Result<Vec<Value>> {
+pub fn call<R: Rule>(
+    rule: &R,
+    key: &str,
+    events: &[Value],
+    state: &mut TestGroupState<R::State>,
+) -> Result<Vec<Value>> {
     call_with(rule, key, events, &[], &mut state.0)
 }
 
@@ -170,8 +178,12 @@ impl<R: Rule> TestStream<R> {
             TimeoutClock::ProcessingTime => timeout.at_ms < self.processing_time_ms,
             TimeoutClock::EventTime => timeout.at_ms < self.watermark_ms,
         };
-        let keys: Vec<String> =
-            self.keys.iter().filter(|(_, row)| row.timeout.as_ref().is_some_and(due)).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<String> = self
+            .keys
+            .iter()
+            .filter(|(_, row)| row.timeout.as_ref().is_some_and(due))
+            .map(|(key, _)| key.clone())
+            .collect();
         let mut outputs = Vec::new();
         for key in keys {
             outputs.extend(self.call(&key, &[], true)?);

@@ -31,8 +31,11 @@ Examples:
 /// No operating system: the result can import nothing but what the contract names.
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Small components that start fast. They override the profile of whatever workspace the crate is in, so that a crate gives
-/// the same component everywhere.
+/// What makes a component a rule, in any version.
+const STATE_FUNCTION: &str = "keyfold:rule/state-function";
+
+/// Small components that start fast. They override the profile of the workspace that the crate is in, so that a crate gives
+/// the same component inside a workspace and alone.
 const PROFILE: [&str; 4] = [
     "profile.release.lto=true",
     "profile.release.codegen-units=1",
@@ -140,10 +143,13 @@ fn compile(folder: &Path, manifest: &Path) -> Result<PathBuf> {
 
 /// Wraps a core module into a component, and checks that it is one.
 fn componentize(module: &[u8]) -> Result<Vec<u8>> {
-    let (described, _) = metadata::decode(module).context("what cargo built is not a WebAssembly module")?;
-    if described.is_none() {
+    let (_, description) = metadata::decode(module).context("what cargo built is not a WebAssembly module")?;
+    // A crate that only depends on the SDK describes the SDK's imports; exports come from the macro.
+    let world = &description.resolve.worlds[description.world];
+    let is_rule = world.exports.keys().any(|key| description.resolve.name_world_key(key).starts_with(STATE_FUNCTION));
+    if !is_rule {
         bail!(
-            "the crate is not a Keyfold rule: nothing in it says what it exports. Call `keyfold_sdk::export!(YourRule);` \
+            "the crate is not a Keyfold rule: it does not export {STATE_FUNCTION}. Call `keyfold_sdk::export!(YourRule);` \
              once, at the end of src/lib.rs"
         );
     }

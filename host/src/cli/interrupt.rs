@@ -9,7 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("failed to wait for signals")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build().context("failed to wait for signals")?;
     let (mut interrupt, mut terminate) = {
         let _inside = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)

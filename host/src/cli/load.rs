@@ -28,9 +28,8 @@ pub fn loader(cache: &CacheArgs, limits: &Limits) -> Result<Arc<Loader>> {
 
 /// Loads a component from a file.
 pub fn load(loader: &Loader, path: &Path) -> Result<Arc<Component>> {
-    let bytes = std::fs::read(path).with_context(|| {
-        format!("failed to read the component {}: make it with `keyfold build`", path.display())
-    })?;
+    let bytes = std::fs::read(path)
+        .with_context(|| format!("failed to read the component {}: make it with `keyfold build`", path.display()))?;
     let component = loader.load(&bytes).with_context(|| format!("{} cannot be run", path.display()))?;
     Ok(Arc::new(component))
 }

@@ -46,12 +46,15 @@ enum Command {
     Test(test::TestArgs),
     Gen(r#gen::GenArgs),
     /// Look into the state of a rule, stopped or running
-    #[command(subcommand)]
+    #[command(subcommand, after_help = state::EXAMPLES)]
     State(state::StateCommand),
     DeadLetters(dead_letters::DeadLettersArgs),
     /// Compile the component on standard input: the child that other commands start
     #[command(name = keyfold::wasm::compile::SUBCOMMAND, hide = true)]
-    CompileComponent { memory_bytes_max: u64, cpu_seconds_max: u64 },
+    CompileComponent {
+        memory_bytes_max: u64,
+        cpu_seconds_max: u64,
+    },
 }
 
 /// Runs the command and tells how it went.

@@ -14,6 +14,7 @@ use keyfold::sink::{FilesSink, Sink, StdoutSink};
 use keyfold::source::{FileOptions, FileSource, ReadLimit, Source, StdinSpool};
 use keyfold::state::PlanLog;
 use keyfold::wasm::Component;
+use keyfold::wasm::engine::INSTANCES_MAX;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -178,6 +179,8 @@ fn identity(config: &Config, component: &Component, folder: &Path) -> Result<Ide
         key: config.key.clone(),
         event_time: event_time.map(|(pointer, _)| pointer.clone()),
         event_time_format: event_time.map_or(TimeFormat::EpochMs, |(_, format)| *format).name().to_owned(),
+        record_bytes_max: config.record_bytes_max,
+        csv_text: config.csv_text.clone(),
         id: found.map_or_else(new_id, |found| found.id),
     })
 }
@@ -187,7 +190,12 @@ fn new_id() -> String {
     format!("{random:016x}{:016x}", Clock::System.now().0)
 }
 
-fn host_settings(config: &Config, identity: Identity, folder: PathBuf, threads: Option<usize>) -> Result<host::Settings> {
+fn host_settings(
+    config: &Config,
+    identity: Identity,
+    folder: PathBuf,
+    threads: Option<usize>,
+) -> Result<host::Settings> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(host::Settings {
         folder,
@@ -197,7 +205,7 @@ fn host_settings(config: &Config, identity: Identity, folder: PathBuf, threads: 
         parameters: config.parameters.clone(),
         limits: config.limits.clone(),
         batch: ReadLimit { records_max: config.batch_events, bytes_max: config.batch_bytes },
-        threads: threads.unwrap_or(cores),
+        threads: threads.unwrap_or(cores).min(INSTANCES_MAX as usize),
     })
 }
 

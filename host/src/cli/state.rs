@@ -45,6 +45,11 @@ pub struct GetArgs {
     key: String,
 }
 
+pub const EXAMPLES: &str = "\
+Examples:
+  keyfold state ls state --limit 10
+  keyfold state get state u012345";
+
 /// Looks into the state.
 pub fn state(command: &StateCommand) -> Result<()> {
     match command {

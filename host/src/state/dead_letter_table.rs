@@ -69,7 +69,3 @@ pub(super) fn scan(connection: &Connection, mut each: impl FnMut(BatchId, DeadLe
     }
     Ok(())
 }
-
-pub(super) fn count(connection: &Connection) -> Result<u64> {
-    Ok(connection.query_row("SELECT count(*) FROM dead_letter", [], |row| row.get(0))?)
-}

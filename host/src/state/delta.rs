@@ -49,6 +49,11 @@ impl DeltaBuilder {
         }
     }
 
+    /// How many bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// How many rows.
     pub fn rows(&self) -> u64 {
         self.rows

@@ -106,6 +106,7 @@ impl Overlay {
     /// The rows whose timeout on this clock lies before the threshold, in the order of due time. They stay: their call
     /// changes them.
     pub fn due(&mut self, clock: TimeoutClock, threshold: Millis) -> Vec<&Row> {
+        self.compact(clock);
         let mut heap = std::mem::take(self.heap(clock));
         let mut found: Vec<(Millis, u64)> = Vec::new();
         while let Some(Reverse((at, hash))) = heap.0.peek().copied()
@@ -123,12 +124,8 @@ impl Overlay {
 
     /// The earliest timeout on this clock.
     pub fn next_due(&mut self, clock: TimeoutClock) -> Option<Millis> {
+        self.compact(clock);
         let mut heap = std::mem::take(self.heap(clock));
-        if heap.0.len() > HEAP_MIN && heap.0.len() > 4 * self.rows {
-            heap.0 = self.rows().filter_map(|row| {
-                row.timeout.filter(|timeout| timeout.clock == clock).map(|timeout| Reverse((timeout.at, row.hash)))
-            }).collect();
-        }
         while let Some(Reverse((at, hash))) = heap.0.peek().copied()
             && !self.is_current(clock, at, hash)
         {
@@ -142,6 +139,18 @@ impl Overlay {
     /// Bytes of memory, roughly.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Makes a heap anew when most of it is stale, so that it stays in proportion to the rows.
+    fn compact(&mut self, clock: TimeoutClock) {
+        let entries = self.heap(clock).0.len();
+        if entries <= HEAP_MIN || entries <= 4 * self.rows {
+            return;
+        }
+        let on_clock = |row: &Row| row.timeout.filter(|timeout| timeout.clock == clock);
+        let entries =
+            self.rows().filter_map(|row| on_clock(row).map(|timeout| Reverse((timeout.at, row.hash)))).collect();
+        self.heap(clock).0 = entries;
     }
 
     fn heap(&mut self, clock: TimeoutClock) -> &mut DueHeap {

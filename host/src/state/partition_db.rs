@@ -8,7 +8,8 @@
 use super::delta::{self, DeltaBuilder, DeltaRow};
 use super::overlay::Overlay;
 use super::{
-    DeadLetter, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings, state_table,
+    DeadLetter, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
+    state_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
 use crate::group::{Timeout, TimeoutClock};
@@ -114,12 +115,15 @@ impl PartitionDb {
     /// Opens or makes the file of a partition.
     pub fn open(folder: &Path, partition: PartitionId, partitions: u32) -> Result<Self> {
         let path = path_of(folder, partition);
-        let connection = settings::open(&path, SCHEMA)?;
+        let mut connection = settings::open(&path, SCHEMA)?;
         let found = (meta_table::get(&connection, META_PARTITION)?, meta_table::get(&connection, META_PARTITIONS)?);
         match found {
             (None, None) => {
-                meta_table::set(&connection, META_PARTITION, partition.0)?;
-                meta_table::set(&connection, META_PARTITIONS, partitions)?;
+                // Both or neither: after a crash between the two, the file would look like that of another partition.
+                let transaction = connection.transaction()?;
+                meta_table::set(&transaction, META_PARTITION, partition.0)?;
+                meta_table::set(&transaction, META_PARTITIONS, partitions)?;
+                transaction.commit().with_context(|| format!("failed to mark {}", path.display()))?;
             }
             found => ensure!(
                 found == (Some(partition.0), Some(partitions)),
@@ -130,12 +134,17 @@ impl PartitionDb {
             ),
         }
         let folded = fold_table::read(&connection)?;
-        let overlay = read_overlay(&connection, &folded).with_context(|| format!("failed to read {}", path.display()))?;
+        let overlay =
+            read_overlay(&connection, &folded).with_context(|| format!("failed to read {}", path.display()))?;
+        let key_groups = key_groups_of(partition, partitions);
+        // The rotation goes on where it stopped: a rule that runs for a few batches at a time must fold all groups, too.
+        let fold_of = |&number: &usize| folded[usize::from(key_groups[number].0)];
+        let fold_next = (0..key_groups.len()).min_by_key(fold_of).unwrap_or(0);
         Ok(PartitionDb {
             overlay,
             folded,
-            key_groups: key_groups_of(partition, partitions),
-            fold_next: 0,
+            key_groups,
+            fold_next,
             committed: meta_table::get(&connection, META_BATCH)?.map(BatchId),
             rows: meta_table::get(&connection, META_ROWS)?.unwrap_or(0),
             due_floor: [Millis(i64::MIN); 2],
@@ -257,11 +266,6 @@ impl PartitionDb {
         Ok(outbox_table::get(&self.connection, batch)?.unwrap_or_default())
     }
 
-    /// How many dead letters the partition holds.
-    pub fn dead_letters(&self) -> Result<u64> {
-        dead_letter_table::count(&self.connection)
-    }
-
     /// Which key groups the next commit folds: a slice in rotation, more when the overlay is too large.
     fn groups_to_fold(&self) -> Vec<KeyGroup> {
         let mut groups = Vec::new();
@@ -294,9 +298,10 @@ impl PartitionDb {
     }
 
     fn apply(&mut self, delta: &[u8], thresholds: &Thresholds) -> Result<()> {
-        for (clock, threshold) in
-            [(TimeoutClock::ProcessingTime, thresholds.processing_time), (TimeoutClock::EventTime, thresholds.event_time)]
-        {
+        for (clock, threshold) in [
+            (TimeoutClock::ProcessingTime, thresholds.processing_time),
+            (TimeoutClock::EventTime, thresholds.event_time),
+        ] {
             if let Some(threshold) = threshold {
                 self.due_floor[clock as usize - 1] = threshold;
             }

@@ -37,7 +37,9 @@ impl PlanLog {
             None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
             Some(found) => {
                 let found: Identity = serde_json::from_str(&found).context("failed to read the plan log's identity")?;
-                found.check_same(identity).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
+                found
+                    .check_same(identity)
+                    .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
         Ok(PlanLog(connection))
@@ -49,7 +51,7 @@ impl PlanLog {
         if !path.exists() {
             return Ok(None);
         }
-        let connection = settings::open_read_only(&path)?;
+        let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
         let found: Option<String> = meta_table::get(&connection, META_IDENTITY)?;
         found.map(|text| serde_json::from_str(&text).context("failed to read the plan log's identity")).transpose()
     }
@@ -61,7 +63,7 @@ impl PlanLog {
 
     /// How the states of a data folder are encoded.
     pub fn state_format(folder: &Path) -> Result<Option<StateFormat>> {
-        let connection = settings::open_read_only(&folder.join("plan.db"))?;
+        let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(None) };
         let found: Option<String> = meta_table::get(&connection, META_STATE_FORMAT)?;
         found.map(|text| serde_json::from_str(&text).context("failed to read the state's format")).transpose()
     }
@@ -109,15 +111,14 @@ impl PlanLog {
     /// How far each file was read.
     pub fn positions(&self) -> Result<BTreeMap<String, Position>> {
         let mut statement = self.0.prepare("SELECT file, offset, line FROM position")?;
-        let rows = statement.query_map([], |row| {
-            Ok((row.get::<_, String>(0)?, Position { offset: row.get(1)?, line: row.get(2)? }))
-        })?;
+        let rows = statement
+            .query_map([], |row| Ok((row.get::<_, String>(0)?, Position { offset: row.get(1)?, line: row.get(2)? })))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Forgets plans that every partition committed long ago.
-    pub fn trim(&self, committed_by_all: BatchId) -> Result<()> {
-        let Some(last) = committed_by_all.0.checked_sub(PLANS_KEPT) else { return Ok(()) };
+    /// Forgets plans of batches that were delivered long ago.
+    pub fn trim(&self, delivered: BatchId) -> Result<()> {
+        let Some(last) = delivered.0.checked_sub(PLANS_KEPT) else { return Ok(()) };
         self.0.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([last])?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::{DeadLetter, dead_letter_table, fold_table, meta_table, partition_db, settings, state_table};
 use crate::event::{BatchId, KeyGroup, PartitionId};
 use crate::group::Timeout;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,8 @@ impl PartitionReader {
     /// Opens the file of a partition and holds on to what it says now.
     pub fn open(folder: &Path, partition: PartitionId) -> Result<Self> {
         let path = partition_db::path_of(folder, partition);
-        let connection = settings::open_read_only(&path)?;
+        let connection = settings::open_read_only(&path)?
+            .with_context(|| format!("{} is empty: no batch was committed yet", path.display()))?;
         // A read transaction: all reads see the same commit.
         connection.execute_batch("BEGIN")?;
         let partitions = meta_table::get(&connection, "partitions")?.unwrap_or(1);

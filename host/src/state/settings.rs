@@ -21,7 +21,10 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Opens a file for its owner, who alone writes it, and makes its tables when it is new.
 pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
     let version = rusqlite::version_number();
-    assert!(version >= SQLITE_VERSION_MIN, "SQLite {version} is older than {SQLITE_VERSION_MIN}, which corrupts WAL files");
+    assert!(
+        version >= SQLITE_VERSION_MIN,
+        "SQLite {version} is older than {SQLITE_VERSION_MIN}, which corrupts WAL files"
+    );
     let attempt = || format!("failed to open {}", path.display());
     let connection = Connection::open(path).with_context(attempt)?;
     connection.busy_timeout(BUSY)?;
@@ -46,14 +49,17 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Opens a file to read it, also while its owner writes.
-pub(super) fn open_read_only(path: &Path) -> Result<Connection> {
+/// Opens a file to read it, also while its owner writes. None when its tables were never made: a crash came before.
+pub(super) fn open_read_only(path: &Path) -> Result<Option<Connection>> {
     ensure!(path.exists(), "there is no {}: is this the data folder of a rule?", path.display());
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .with_context(|| format!("failed to open {}", path.display()))?;
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .with_context(|| format!("failed to open {}", path.display()))?;
     connection.busy_timeout(BUSY)?;
-    check_identity(identity(&connection)?, path)?;
-    Ok(connection)
+    match identity(&connection)? {
+        (0, 0) => Ok(None),
+        found => check_identity(found, path).map(|()| Some(connection)),
+    }
 }
 
 fn identity(connection: &Connection) -> Result<(i32, i32)> {

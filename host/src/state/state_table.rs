@@ -40,7 +40,11 @@ pub(super) fn get(connection: &Connection, group: KeyGroup, key: &[u8]) -> Resul
 }
 
 /// Calls `each` with every row of a key group, in the order of keys.
-pub(super) fn scan(connection: &Connection, group: KeyGroup, mut each: impl FnMut(StateRow) -> Result<()>) -> Result<()> {
+pub(super) fn scan(
+    connection: &Connection,
+    group: KeyGroup,
+    mut each: impl FnMut(StateRow) -> Result<()>,
+) -> Result<()> {
     let mut statement = connection.prepare_cached(
         "SELECT key, state, schema, timeout_clock, timeout_ms FROM state WHERE key_group = ?1 ORDER BY key",
     )?;

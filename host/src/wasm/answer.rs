@@ -1,8 +1,8 @@
 //! [`Answer`]: what a rule decided, checked. Nothing that a rule returns is used before it went through here.
 
-use crate::description::TimeoutKind;
 use super::error::{CallError, Reason};
 use super::store::LogLine;
+use crate::description::TimeoutKind;
 use crate::event::Millis;
 use crate::group::{BatchContext, StateChange, Timeout, TimeoutClock, item, start_of};
 use crate::limits::Limits;
@@ -175,12 +175,17 @@ fn check_group(columns: &AnswerColumns, group: usize, rules: &AnswerRules<'_>) -
     let verdict = columns.verdicts[group];
     let state = item(&columns.states, &columns.state_ends, group);
     match verdict {
-        VERDICT_FAILED => return Err(CallError::new(Reason::RuleError, error_text(columns, group))),
+        VERDICT_FAILED => {
+            return Err(CallError::new(Reason::RuleError, shortened(item(&columns.errors, &columns.error_ends, group))));
+        }
         0..VERDICT_FAILED => {}
         _ => return Err(malformed(format!("verdict {verdict} is unknown"))),
     }
     if verdict != VERDICT_UPDATE && !state.is_empty() {
-        return Err(malformed(format!("{} bytes of state come with verdict {verdict}, which writes none", state.len())));
+        return Err(malformed(format!(
+            "{} bytes of state come with verdict {verdict}, which writes none",
+            state.len()
+        )));
     }
     if state.len() as u64 > rules.limits.state_bytes_max {
         let message = format!(
@@ -212,6 +217,11 @@ fn check_timeout(columns: &AnswerColumns, group: usize, rules: &AnswerRules<'_>)
             (rules.timeout.allows_event_time(), rules.context.watermark.map_or(0, |at| at.0), "event time")
         }
     };
+    if clock == TimeoutClock::EventTime && rules.context.watermark.is_none() {
+        return invalid(
+            "a timeout in event time was set, and the input has none: name its field with --event-time".to_owned(),
+        );
+    }
     if !allowed {
         return invalid(format!("a timeout in {name} was set, which the rule's description rules out"));
     }
@@ -253,8 +263,8 @@ fn check_outputs(columns: &AnswerColumns, group: usize, limits: &Limits) -> Resu
     Ok(())
 }
 
-fn error_text(columns: &AnswerColumns, group: usize) -> String {
-    let text = item(&columns.errors, &columns.error_ends, group);
+/// A text of the rule's, cut to what is kept of it.
+pub(super) fn shortened(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(ERROR_BYTES_MAX)]).into_owned()
 }
 

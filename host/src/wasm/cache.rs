@@ -3,12 +3,12 @@
 //! Loading compiled code means running it, and wasmtime cannot tell a forged file from a good one. So every file carries a
 //! keyed hash over its content and what it was compiled from; the key is in the folder, readable by the host's user alone.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fs;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const KEY_BYTES: usize = 32;
@@ -30,6 +30,7 @@ impl Cache {
             .mode(0o700)
             .create(folder)
             .with_context(|| format!("failed to make the folder for compiled code {}", folder.display()))?;
+        check_private(folder)?;
         let key = read_or_make_key(folder)?;
         Ok(Cache { folder: folder.to_owned(), key })
     }
@@ -77,11 +78,25 @@ impl Cache {
     }
 }
 
+/// Refuses a folder in which somebody else could put a key and code of their own.
+fn check_private(folder: &Path) -> Result<()> {
+    const OTHERS: u32 = 0o077;
+    let found = fs::metadata(folder)?;
+    let own = tempfile::NamedTempFile::new_in(folder)
+        .with_context(|| format!("failed to write to the folder for compiled code {}", folder.display()))?;
+    ensure!(
+        found.mode() & OTHERS == 0 && found.uid() == own.as_file().metadata()?.uid(),
+        "the folder for compiled code {} is open to others: make it yours alone (chmod 700), or name another with --cache",
+        folder.display()
+    );
+    Ok(())
+}
+
 fn read_or_make_key(folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(KEY_FILE);
     let read = || {
         let key = fs::read(&path)?;
-        anyhow::ensure!(
+        ensure!(
             key.len() == KEY_BYTES,
             "{} does not hold a key of {KEY_BYTES} bytes: delete the folder, it is only a cache",
             path.display()
@@ -96,7 +111,6 @@ fn read_or_make_key(folder: &Path) -> Result<Vec<u8>> {
     let mut key = vec![0u8; KEY_BYTES];
     fs::OpenOptions::new()
         .read(true)
-        .custom_flags(0)
         .open("/dev/urandom")
         .and_then(|mut random| std::io::Read::read_exact(&mut random, &mut key))
         .context("failed to read random bytes from /dev/urandom")?;

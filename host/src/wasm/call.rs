@@ -1,11 +1,11 @@
 //! [`Sandbox`]: one instance of a rule, for the calls of one batch in one partition.
 
-use super::answer::{Answer, AnswerColumns, AnswerRules};
+use super::answer::{Answer, AnswerColumns, AnswerRules, shortened};
 use super::bindings::Rule;
 use super::bindings::exports::keyfold::rule::state_function as contract;
 use super::component::Component;
 use super::error::{CallError, Reason};
-use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, StoreData, deadline_passed};
+use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
 use crate::clock::Deadline;
 use crate::group::{BatchContext, GroupColumns};
 use crate::limits::Limits;
@@ -57,7 +57,7 @@ impl Sandbox {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => Err(CallError::new(
                 Reason::CallRefused,
-                format!("the rule refused its parameters: {}", failure.message),
+                format!("the rule refused its parameters: {}", shortened(failure.message.as_bytes())),
             )),
             Err(error) => Err(explain(&mut self.store, error)),
         }
@@ -98,7 +98,8 @@ impl Sandbox {
         let outcomes = match called {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(failure)) => {
-                let message = format!("the rule refused the call with code {}: {}", failure.code, failure.message);
+                let text = shortened(failure.message.as_bytes());
+                let message = format!("the rule refused the call with code {}: {text}", failure.code);
                 return Err(CallError::new(Reason::CallRefused, message));
             }
             Err(error) => return Err(explain(&mut self.store, error)),
@@ -120,16 +121,17 @@ impl Sandbox {
     }
 
     fn prepare(&mut self, groups: &GroupColumns, limits: &Limits, deadline: Deadline) -> Result<(), CallError> {
-        let data = self.store.data_mut();
-        data.meter = super::store::Meter {
-            events: (0..groups.len()).map(|group| groups.events_of(group)).collect(),
-            deadline: Some(deadline),
-            ..Default::default()
-        };
-        data.log = super::store::Log::default();
         // A rule that never says where it is gets the fuel of one group with all the events; when that does not do, the
         // call fails and its groups are tried in smaller calls.
         let fuel = limits.fuel(groups.payload_ends.len() as u64);
+        let data = self.store.data_mut();
+        data.meter = Meter {
+            events: (0..groups.len()).map(|group| groups.events_of(group)).collect(),
+            budget: fuel,
+            deadline: Some(deadline),
+            ..Meter::default()
+        };
+        data.log = Log::default();
         self.store.set_fuel(fuel).map_err(|error| CallError::new(Reason::Trap, error.to_string()))
     }
 }
@@ -146,9 +148,11 @@ pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchCo
 
 fn new_store(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Store<StoreData>, CallError> {
     let mut store = Store::new(component.engine(), StoreData::new(limits, context.time, context.seed));
+    store.data_mut().meter.budget = START_FUEL;
     store.limiter(|data| &mut data.memory);
     store.set_hostcall_fuel(ANSWER_BYTES_MAX);
-    let fuel = store.set_fuel(START_FUEL).and_then(|()| store.fuel_async_yield_interval(Some(FUEL_BETWEEN_DEADLINE_CHECKS)));
+    let fuel =
+        store.set_fuel(START_FUEL).and_then(|()| store.fuel_async_yield_interval(Some(FUEL_BETWEEN_DEADLINE_CHECKS)));
     fuel.map_err(|error| CallError::new(Reason::Trap, error.to_string()))?;
     Ok(store)
 }
@@ -177,11 +181,14 @@ fn explain(store: &mut Store<StoreData>, error: wasmtime::Error) -> CallError {
     let (reason, message) = match (error.downcast_ref::<HostStop>(), error.downcast_ref::<Trap>()) {
         (Some(stop), _) => (stop.0.reason, stop.0.message.clone()),
         (None, Some(Trap::OutOfFuel)) => {
-            let budget = if data.meter.group.is_some() { data.meter.fuel_at_entry } else { START_FUEL };
-            let message = format!(
-                "the rule used up its fuel of {budget} units: it loops without end, or fuel-per-group and \
-                 fuel-per-event are too low"
-            );
+            let Meter { budget, events, .. } = &data.meter;
+            let message = match events.is_empty() {
+                true => format!("the rule used up the {budget} units of fuel for its start: it loops without end"),
+                false => format!(
+                    "the rule used up its fuel of {budget} units: it loops without end, or fuel-per-group and \
+                     fuel-per-event are too low"
+                ),
+            };
             (Reason::OutOfFuel, message)
         }
         (None, Some(Trap::StackOverflow)) => {
@@ -195,8 +202,7 @@ fn explain(store: &mut Store<StoreData>, error: wasmtime::Error) -> CallError {
     };
     // The work after the last group's entry may concern all groups; only a trap inside a group blames it.
     let group = data.meter.group.filter(|_| !matches!(reason, Reason::InvalidProgress | Reason::OutputLimit));
-    let fuel = if group.is_some() { data.meter.fuel_at_entry.saturating_sub(fuel_left) } else { 0 };
-    CallError { reason, message, group, fuel }
+    CallError { reason, message, group, fuel: data.meter.used(fuel_left) }
 }
 
 /// What wasmtime reports without a type of its own: mostly answers that are too large or that point outside the memory.

@@ -80,11 +80,12 @@ impl Compiler {
         let _ = writer.join();
         let code = code.join().unwrap_or_default();
         let complaint = String::from_utf8_lossy(&complaint.join().unwrap_or_default()).trim().to_owned();
+        // Checked before the status: a child whose output is not read to the end complains about that.
+        ensure!(code.len() as u64 <= CODE_BYTES_MAX, "the compiled code is over the limit of {CODE_BYTES_MAX} bytes");
         match status? {
             status if status.success() => {}
             status => bail!("{}", refusal(status, &complaint, limits)),
         }
-        ensure!(code.len() as u64 <= CODE_BYTES_MAX, "the compiled code is over the limit of {CODE_BYTES_MAX} bytes");
         Ok(code)
     }
 }
@@ -98,8 +99,14 @@ pub fn child_main(memory_bytes_max: u64, cpu_seconds_max: u64) -> Result<()> {
     rlimit::setrlimit(rlimit::Resource::CORE, 0, 0).context("failed to switch core dumps off")?;
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).context("failed to read the component")?;
-    let component = to_component(bytes)?;
     let engine = Engine::for_compiling()?;
+    if bytes.starts_with(CORE_MODULE_HEADER) {
+        // What wraps a module into a component trusts it, and panics when a part of it is missing.
+        wasmtime::Module::validate(&engine.engine, &bytes)
+            .map_err(anyhow::Error::from)
+            .context("this file is damaged, or uses a proposal that is switched off")?;
+    }
+    let component = to_component(bytes)?;
     let code = engine.engine.precompile_component(&component).map_err(anyhow::Error::from)?;
     std::io::stdout().lock().write_all(&code).context("failed to hand over the compiled code")
 }

@@ -4,10 +4,10 @@ use super::bindings::RulePre;
 use super::cache::Cache;
 use super::compile::Compiler;
 use super::deaf_wasi;
-use crate::description::{Description, TimeoutKind};
 use super::engine::Engine;
 use super::store::{StoreData, add_imports};
 use super::{Sandbox, call};
+use crate::description::{Description, TimeoutKind};
 use crate::event::{BatchId, Millis, PartitionId};
 use crate::group::BatchContext;
 use crate::limits::Limits;
@@ -68,7 +68,7 @@ impl Loader {
             .instantiate_pre(&component)
             .and_then(RulePre::new)
             .map_err(anyhow::Error::from)
-            .context("this component does not fit the world keyfold:rule/rule@0.1.0")?;
+            .context("this component does not fit the world keyfold:rule/rule@0.1.0: build it with an SDK")?;
         let mut component =
             Component { digest, description: placeholder(), imports, exports, pre, source: bytes.to_vec() };
         let document = call::describe(&component, &self.limits, &trial_context())

@@ -8,7 +8,7 @@ use super::store::StoreData;
 use super::{CallError, Reason};
 use wasmtime::StoreContextMut;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, Linker, LinkerInstance, ResourceType, ResourceAny, Resource, Val};
+use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceAny, ResourceType, Val};
 
 /// Interfaces that are answered, any 0.2 version. Networking and HTTP are not among them.
 const ANSWERED: &[&str] = &["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/"];
@@ -92,7 +92,9 @@ fn answer(
             write_log(&mut store, parameters)?;
             ok(None)
         }
-        "wasi:io/streams#[method]output-stream.flush" | "wasi:io/streams#[method]output-stream.blocking-flush" => ok(None),
+        "wasi:io/streams#[method]output-stream.flush" | "wasi:io/streams#[method]output-stream.blocking-flush" => {
+            ok(None)
+        }
         _ => {
             let message = format!("the rule called {function}: a rule can compute and nothing else");
             return Err(wasmtime::Error::new(super::store::HostStop(CallError::new(Reason::Trap, message))));
@@ -126,7 +128,8 @@ fn random_bytes(store: &mut StoreContextMut<'_, StoreData>, parameters: &[Val]) 
 fn write_log(store: &mut StoreContextMut<'_, StoreData>, parameters: &[Val]) -> wasmtime::Result<()> {
     const LEVEL_INFO: u8 = 2;
     let Some(Val::List(bytes)) = parameters.get(1) else { return Ok(()) };
-    let text: Vec<u8> = bytes.iter().filter_map(|byte| if let Val::U8(byte) = byte { Some(*byte) } else { None }).collect();
+    let text: Vec<u8> =
+        bytes.iter().filter_map(|byte| if let Val::U8(byte) = byte { Some(*byte) } else { None }).collect();
     store.data_mut().write_log(LEVEL_INFO, text.trim_ascii_end())
 }
 

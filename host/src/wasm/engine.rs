@@ -10,20 +10,18 @@ const WASM_STACK_BYTES: usize = 512 * 1024;
 /// What host functions get on top; overrunning it would abort the process.
 const HOST_STACK_BYTES: usize = 512 * 1024;
 /// Core instances, memories and tables of one component: interpreters link some ten modules.
-const CORE_INSTANCES_MAX: u32 = 32;
-const MEMORIES_MAX: u32 = 8;
-const TABLES_MAX: u32 = 16;
+pub(super) const CORE_INSTANCES_MAX: u32 = 32;
+pub(super) const MEMORIES_MAX: u32 = 8;
+pub(super) const TABLES_MAX: u32 = 16;
 /// Elements of one table; 10,000 was enough for every SDK that was tried.
 pub(super) const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Instances alive at once: a few for each worker thread. Each slot reserves address space, not memory.
-const INSTANCES_MAX: u32 = 32;
+pub const INSTANCES_MAX: u32 = 32;
 
 /// wasmtime, configured for untrusted code and equal results.
 #[derive(Clone)]
 pub struct Engine {
     pub(super) engine: wasmtime::Engine,
-    /// Whether instances come from a pool; the on-demand allocator is slower and takes over where address space is short.
-    pooled: bool,
 }
 
 impl Engine {
@@ -32,23 +30,19 @@ impl Engine {
         let mut config = config();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
         if let Ok(engine) = wasmtime::Engine::new(&config) {
-            return Ok(Engine { engine, pooled: true });
+            return Ok(Engine { engine });
         }
         tracing::warn!("no address space for a pool of instances: allocating on demand, which is slower");
         config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
         let engine = wasmtime::Engine::new(&config).map_err(anyhow::Error::from).context("failed to start wasmtime")?;
-        Ok(Engine { engine, pooled: false })
+        Ok(Engine { engine })
     }
 
     /// The engine of the compiling child: no pool, so that a tight limit on address space suffices.
     pub fn for_compiling() -> Result<Self> {
-        let engine = wasmtime::Engine::new(&config()).map_err(anyhow::Error::from).context("failed to start wasmtime")?;
-        Ok(Engine { engine, pooled: false })
-    }
-
-    /// Whether instances come from a pool.
-    pub fn is_pooled(&self) -> bool {
-        self.pooled
+        let engine =
+            wasmtime::Engine::new(&config()).map_err(anyhow::Error::from).context("failed to start wasmtime")?;
+        Ok(Engine { engine })
     }
 
     /// Says which compiled code fits: the configuration, the CPU's features, wasmtime's version and ours.
@@ -94,8 +88,8 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(INSTANCES_MAX)
         .total_core_instances(INSTANCES_MAX * CORE_INSTANCES_MAX)
-        .total_memories(INSTANCES_MAX * 2)
-        .total_tables(INSTANCES_MAX * 4)
+        .total_memories(INSTANCES_MAX * MEMORIES_MAX)
+        .total_tables(INSTANCES_MAX * TABLES_MAX)
         .total_stacks(INSTANCES_MAX)
         .total_gc_heaps(0)
         .max_core_instances_per_component(CORE_INSTANCES_MAX)

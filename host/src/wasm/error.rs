@@ -58,7 +58,7 @@ pub struct CallError {
     pub message: String,
     /// The group that was being worked on, when the rule said so.
     pub group: Option<usize>,
-    /// The fuel that this group had used, when the rule said so; else that of the whole call.
+    /// The fuel that this group had used, when the rule said so; else that of the call.
     pub fuel: u64,
 }
 

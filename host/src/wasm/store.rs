@@ -1,6 +1,6 @@
 //! [`StoreData`]: what the host keeps beside a running rule: the meter, the log, the memory limit.
 
-use super::engine::TABLE_ELEMENTS_MAX;
+use super::engine::{CORE_INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 use super::error::{CallError, Reason};
 use crate::clock::Deadline;
 use crate::event::Millis;
@@ -50,8 +50,8 @@ pub(super) struct Meter {
     pub events: Vec<u32>,
     /// The group being worked on.
     pub group: Option<usize>,
-    /// The fuel when it was entered.
-    pub fuel_at_entry: u64,
+    /// The fuel that was given last: for the group being worked on, else for the call, else for the start.
+    pub budget: u64,
     /// The fuel of each finished group.
     pub spent: Vec<u64>,
     pub deadline: Option<Deadline>,
@@ -118,7 +118,8 @@ impl StoreData {
             );
             return Err(stop(Reason::LogLimit, message));
         }
-        self.log.bytes += text.len() as u64;
+        // Empty lines take memory, too.
+        self.log.bytes += (text.len() + size_of::<LogLine>()) as u64;
         if self.log.bytes > self.limits.log_bytes_max {
             self.log.dropped += 1;
             return Ok(());
@@ -139,10 +140,9 @@ pub(super) fn add_imports(linker: &mut Linker<StoreData>) -> wasmtime::Result<()
             store.data_mut().write_log(level, &kept)
         },
     )?;
-    linker.instance("keyfold:rule/progress@0.1.0")?.func_wrap(
-        "enter",
-        |store: StoreContextMut<'_, StoreData>, (group,): (u32,)| enter(store, group as usize),
-    )?;
+    linker
+        .instance("keyfold:rule/progress@0.1.0")?
+        .func_wrap("enter", |store: StoreContextMut<'_, StoreData>, (group,): (u32,)| enter(store, group as usize))?;
     Ok(())
 }
 
@@ -165,7 +165,7 @@ fn enter(mut store: StoreContextMut<'_, StoreData>, group: usize) -> wasmtime::R
     data.meter.settle(fuel);
     let budget = data.limits.fuel(u64::from(data.meter.events[group]));
     data.meter.group = Some(group);
-    data.meter.fuel_at_entry = budget;
+    data.meter.budget = budget;
     data.log.lines_of_group = 0;
     store.set_fuel(budget)
 }
@@ -182,8 +182,13 @@ impl Meter {
     /// Books the fuel of the group being worked on, if any.
     pub fn settle(&mut self, fuel_left: u64) {
         if self.group.is_some() {
-            self.spent.push(self.fuel_at_entry.saturating_sub(fuel_left));
+            self.spent.push(self.used(fuel_left));
         }
+    }
+
+    /// What was used of the fuel that was given last.
+    pub fn used(&self, fuel_left: u64) -> u64 {
+        self.budget.saturating_sub(fuel_left)
     }
 }
 
@@ -198,6 +203,19 @@ impl wasmtime::ResourceLimiter for MemoryLimiter {
             return Err(stop(Reason::MemoryLimit, message));
         }
         self.grow(((desired - current) * size_of::<usize>()) as u64)
+    }
+
+    // The pool bounds these as well; an engine without one would let a component have thousands.
+    fn instances(&self) -> usize {
+        CORE_INSTANCES_MAX as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES_MAX as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX as usize
     }
 }
 

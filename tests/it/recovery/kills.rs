@@ -4,7 +4,6 @@ use crate::support::card_sessions::{assert_same_rows, expected_rows, rows};
 use crate::support::process::{Process, wait_until};
 use crate::support::{command, data, folder};
 use keyfold::r#gen::Random;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -24,17 +23,12 @@ fn run(work: &Path, name: &str, settings: &[&str]) -> Command {
 
 /// Lets a run write up to four more files and some milliseconds pass, and kills it.
 fn kill_at_a_random_moment(call: &mut Command, output: &Path, random: &mut Random) {
-    let wanted = finished(output).len() + random.between(0, 4) as usize;
+    let wanted = folder::visible_files(output).len() + random.between(0, 4) as usize;
     let further_ms = random.between(0, 40);
     let mut process = Process::start(call);
-    wait_until("the run wrote more", || finished(output).len() >= wanted || !process.is_running());
+    wait_until("the run wrote more", || folder::visible_files(output).len() >= wanted || !process.is_running());
     let was_running = process.kill_after(Duration::from_millis(further_ms.into()));
     assert!(was_running, "the run ended before it could be killed: give it more events");
-}
-
-/// What readers of the folder see.
-fn finished(output: &Path) -> BTreeMap<String, Vec<u8>> {
-    folder::files(output).into_iter().filter(|(name, _)| !name.starts_with('.')).collect()
 }
 
 fn dead_letters(data: &Path) -> String {
@@ -53,7 +47,7 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
     let mut random = Random::new(SEED, 0);
     for kill in 0..KILLS {
         kill_at_a_random_moment(&mut run(work.path(), "killed", &[]), &output, &mut random);
-        for (name, bytes) in finished(&output) {
+        for (name, bytes) in folder::visible_files(&output) {
             assert!(whole.get(&name) == Some(&bytes), "after kill {kill}, {name} is not as it must be");
         }
     }
@@ -73,12 +67,12 @@ fn a_run_that_is_killed_while_it_starts_leaves_a_folder_that_can_be_used() {
     let mut random = Random::new(SEED, 1);
     for number in 0..16 {
         let name = format!("killed-{number}");
-        let mut call = run(work.path(), &name, &["--partitions", "16"]);
-        let mut process = Process::start(&mut call);
+        let call = || run(work.path(), &name, &["--partitions", "16"]);
+        let mut process = Process::start(&mut call());
         let folder = work.path().join(format!("{name}-data"));
         wait_until("the data folder is there", || folder.exists() || !process.is_running());
         process.kill_after(Duration::from_millis(random.between(0, 60).into()));
-        command::finish(&mut call).ok();
+        command::finish(&mut call()).ok();
         let (found, expected) = (format!("{name}-output"), "undisturbed-output");
         folder::assert_same_files(&work.path().join(found), &work.path().join(expected), "after a kill at the start");
     }

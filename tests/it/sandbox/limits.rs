@@ -72,10 +72,18 @@ fn memory_without_end_fails_its_group_at_the_limit() {
 
 #[test]
 fn memory_without_end_fails_at_the_limit_that_users_get() {
-    let mut trial = Setup::guest("memory-growth").open();
+    // With the usual fuel it would not come that far.
+    let guest = limited(Setup::guest("memory-growth"), |limits| limits.fuel_per_group = FUEL_FOR_MUCH_WORK);
+    let mut trial = guest.open();
     let batch = trial.run_keys(&["a", "bad", "b"]);
     assert_eq!(batch.outputs, counts(&[("a", 1), ("b", 1)]));
     assert_letters(&batch.letters, &trial, "memory-limit", &[("bad", &[2])]);
+    let metrics = batch.progress.custom_metrics;
+    assert!(
+        metrics.instance_bytes <= Limits::default().memory_bytes_max,
+        "{} bytes were taken",
+        metrics.instance_bytes
+    );
 }
 
 #[test]
@@ -94,7 +102,6 @@ fn too_many_outputs_fail_their_group_alone() {
     let letters = fails_alone(&mut guest.open(), BAD, "output-limit");
     assert_says(&letters[0].message, &["2000001 outputs", "the limit is 10000", "outputs-max"]);
 }
-
 
 #[test]
 fn a_huge_state_fails_its_group_alone() {
@@ -119,7 +126,8 @@ fn a_long_log_line_fails_nothing() {
 
 #[test]
 fn a_timeout_at_the_end_of_time_fails_its_group_alone() {
-    let letters = fails_alone(&mut Setup::guest("bad-timeout").open(), ["bad-processing", "bad-event"], "invalid-timeout");
+    let letters =
+        fails_alone(&mut Setup::guest("bad-timeout").open(), ["bad-processing", "bad-event"], "invalid-timeout");
     assert_says(&letters[0].message, &["9223372036854775807", "processing time", "after the year 9999"]);
     assert_says(&letters[1].message, &["9223372036854775807", "event time", "after the year 9999"]);
 }

@@ -6,19 +6,33 @@ use std::path::{Path, PathBuf};
 
 /// The names and bytes of the files in a folder, hidden ones included; none when there is no folder.
 pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
-    let paths = entries.map(|entry| entry.expect("an open folder can be read").path());
-    let file = |path: PathBuf| {
-        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
-        (name, fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
-    };
-    paths.filter(|path| path.is_file()).map(file).collect()
+    read(folder, |_| true)
 }
 
-/// The lines of all files in a folder.
+/// The files that a reader of a folder looks at while it is written.
+pub fn visible_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    read(folder, |name| !name.starts_with('.'))
+}
+
+fn read(folder: &Path, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<u8>> {
+    let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
+    let entries = entries.map(|entry| entry.expect("an open folder can be read"));
+    let named = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
+    let file = |(name, path): (String, PathBuf)| {
+        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (name, bytes)
+    };
+    named.filter(|(name, path)| wanted(name) && path.is_file()).map(file).collect()
+}
+
+/// The lines of all visible files in a folder.
 pub fn lines(folder: &Path) -> Vec<String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("outputs are UTF-8");
-    files(folder).into_values().map(text).flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    visible_files(folder)
+        .into_values()
+        .map(text)
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Panics unless two folders hold the same files with the same bytes.

@@ -11,6 +11,7 @@ use keyfold::limits::Limits;
 use keyfold::plan::Identity;
 use keyfold::progress::Progress;
 use keyfold::sink::{FilesSink, Sink};
+use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::source::{FileOptions, FileSource, ReadLimit};
 use keyfold::state::reader::PartitionReader;
 use keyfold::state::{DeadLetter, OutputBlock};
@@ -144,6 +145,8 @@ impl Stream {
                 key: key.clone(),
                 event_time: self.event_time.map(str::to_owned),
                 event_time_format: TimeFormat::EpochMs.name().to_owned(),
+                record_bytes_max: RECORD_BYTES_MAX_DEFAULT,
+                csv_text: Vec::new(),
                 id: "test".to_owned(),
             },
             extractor: Extractor::new(key, event_time)?,

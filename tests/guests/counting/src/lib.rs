@@ -31,6 +31,11 @@ pub trait Guest: 'static {
         Output::of(key).with("count", count)
     }
 
+    /// The output of a call for a timeout, after which no state is left.
+    fn timed_out(key: &str) -> Result<Output> {
+        Ok(Output::of(key).with("timed_out", true))
+    }
+
     /// What the guest is there for. State and output of the call are already written, so that a test can see that
     /// nothing is kept of a group that fails.
     fn act(call: &mut Call<'_, '_>) -> Result<()>;
@@ -117,7 +122,7 @@ impl<G: Guest> Rule for Counting<G> {
     ) -> Result<()> {
         if state.has_timed_out() {
             state.remove();
-            return out.emit(&Output::of(key).with("timed_out", true));
+            return out.emit(&G::timed_out(key)?);
         }
         let count = count(&events, state)?;
         out.emit(&G::output(key, count))?;

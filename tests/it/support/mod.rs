@@ -1,0 +1,10 @@
+//! What several tests share.
+
+pub mod answers;
+pub mod card_sessions;
+pub mod command;
+pub mod data;
+pub mod folder;
+pub mod host;
+pub mod process;
+pub mod rules;
