@@ -4,19 +4,18 @@ use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, Millis, PartitionId, RecordBatch};
 use crate::extract::Extractor;
 use crate::input::BatchInput;
+use crate::kept_components::KeptComponents;
 use crate::limits::Limits;
 use crate::partition::{PartitionReport, Work};
 use crate::plan::{Identity, Plan};
-use crate::progress::{
-    CustomMetrics, EventTimeProgress, Progress, SinkProgress, SourceProgress, StateOperatorProgress,
-};
+use crate::progress::{BatchRun, Progress};
 use crate::sink::Sink;
-use crate::source::{ReadLimit, ReadStatus, Source};
+use crate::source::{EmptySource, ReadLimit, ReadStatus, Source};
 use crate::state::{OutputBlock, PlanLog};
 use crate::wasm::{Component, component::Loader};
 use crate::workers::Workers;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,7 +70,7 @@ pub struct Host {
     settings: Settings,
     clock: Clock,
     component: Arc<Component>,
-    loader: Arc<Loader>,
+    components: KeptComponents,
     sink: Box<dyn Sink>,
     plan_log: PlanLog,
     workers: Workers,
@@ -110,13 +109,14 @@ impl Host {
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
         let partitions = settings.identity.partitions;
         let workers = Workers::start(&settings.folder, partitions, settings.threads)?;
+        let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
         Ok(Host {
             settings,
             clock,
             component,
-            loader,
+            components,
             sink,
             plan_log,
             workers,
@@ -144,7 +144,7 @@ impl Host {
                     .replay(&plan.ranges, &mut records)
                     .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
             }
-            let component = self.component_of(&plan.digest)?;
+            let component = self.components.get(&plan.digest, &self.component)?;
             // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
             // batch of which only some partitions still have the outputs.
             self.plan_log.set_delivered(self.delivered)?;
@@ -163,7 +163,7 @@ impl Host {
         observer: &mut dyn Observer,
     ) -> Result<()> {
         self.recover(source, observer)?;
-        self.keep_component()?;
+        self.components.keep(&self.component)?;
         while !stop.load(Ordering::Relaxed) {
             let started = Stopwatch::start();
             let mut records = RecordBatch::default();
@@ -193,10 +193,10 @@ impl Host {
 
     /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.
     pub fn run_batch(&mut self, records: RecordBatch, watermark_at_least: Option<Millis>) -> Result<BatchOutcome> {
-        self.keep_component()?;
+        self.components.keep(&self.component)?;
         self.begin(records, Stopwatch::start(), watermark_at_least)?;
         let mut outcome = BatchOutcome::default();
-        self.settle_all(&mut NoSource, &mut outcome)?;
+        self.settle_all(&mut EmptySource, &mut outcome)?;
         Ok(outcome)
     }
 
@@ -329,93 +329,21 @@ impl Host {
             self.delivered = Some(batch);
         }
         self.plan_log.trim(batch)?;
-        let progress = self.progress(&done, &reports, source);
+        let run = BatchRun {
+            id: &self.id,
+            rule: &self.component.description().name,
+            partitions: self.settings.identity.partitions,
+            plan: &done.work.plan,
+            rows: done.work.input.records_read(),
+            source: source.description(),
+            sink: self.sink.description(),
+            read_ms: done.read_ms,
+            plan_ms: done.plan_ms,
+            duration_ms: done.started.elapsed_ms(),
+        };
+        let progress = Progress::new(run, &reports);
         observer.batch(&progress, source.progress_bytes());
         Ok(())
-    }
-
-    fn progress(&self, done: &InFlight, reports: &[PartitionReport], source: &dyn Source) -> Progress {
-        let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
-        let max = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).max().unwrap_or(0);
-        let plan = &done.work.plan;
-        let rows = done.work.input.records_read();
-        let duration_ms = done.started.elapsed_ms();
-        Progress {
-            id: self.id.clone(),
-            name: self.component.description().name.clone(),
-            timestamp: plan.time.to_string(),
-            batch_id: plan.batch,
-            batch_duration: duration_ms,
-            num_input_rows: rows,
-            processed_rows_per_second: (rows as f64 * 1000.0 / duration_ms.max(1) as f64).round(),
-            duration_ms: BTreeMap::from([
-                ("getBatch", done.read_ms),
-                ("walCommit", done.plan_ms),
-                ("addBatch", max(|report| report.call_ms + report.commit_ms)),
-                ("triggerExecution", duration_ms),
-            ]),
-            event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, plan.event_time_max)),
-            state_operators: vec![StateOperatorProgress {
-                operator_name: "flatMapGroupsWithState",
-                num_rows_total: sum(|report| report.rows_total),
-                num_rows_updated: sum(|report| report.rows_updated),
-                all_updates_time_ms: max(|report| report.call_ms),
-                num_rows_removed: sum(|report| report.rows_removed),
-                commit_time_ms: max(|report| report.commit_ms),
-                memory_used_bytes: sum(|report| report.overlay_bytes),
-                num_rows_dropped_by_watermark: sum(|report| report.rows_dropped),
-                num_shuffle_partitions: self.settings.identity.partitions,
-                custom_metrics: CustomMetrics {
-                    num_groups: sum(|report| report.groups),
-                    num_timeouts: sum(|report| report.timeouts),
-                    num_calls: sum(|report| report.calls),
-                    fuel: sum(|report| report.fuel),
-                    num_dead_letters: sum(|report| report.dead_letters),
-                    instance_bytes: max(|report| report.instance_bytes),
-                },
-            }],
-            sources: vec![SourceProgress {
-                description: source.description(),
-                offsets: plan.ranges.clone(),
-                num_input_rows: rows,
-            }],
-            sink: SinkProgress {
-                description: self.sink.description(),
-                num_output_rows: sum(|report| report.outputs.outputs),
-            },
-        }
-    }
-
-    /// The component of a plan: the current one, or one that the folder keeps because it was planned with.
-    fn component_of(&self, digest: &str) -> Result<Arc<Component>> {
-        if digest == self.component.digest() {
-            return Ok(Arc::clone(&self.component));
-        }
-        let path = component_path(&self.settings.folder, digest);
-        let bytes = fs::read(&path).with_context(|| {
-            format!("failed to read the component that an unfinished batch was planned with, {}", path.display())
-        })?;
-        let component = self.loader.load(&bytes)?;
-        ensure!(component.digest() == digest, "{} is not the component {digest}: the file was changed", path.display());
-        Ok(Arc::new(component))
-    }
-
-    /// Keeps the component's bytes in the folder, before the first plan that names it.
-    fn keep_component(&self) -> Result<()> {
-        let path = component_path(&self.settings.folder, self.component.digest());
-        if path.exists() {
-            return Ok(());
-        }
-        let folder = path.parent().expect("the path was joined from a folder and a name");
-        fs::create_dir_all(folder)?;
-        let write = || -> Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            std::io::Write::write_all(&mut file, self.component.source())?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            Ok(File::open(folder)?.sync_all()?)
-        };
-        write().with_context(|| format!("failed to keep the component as {}", path.display()))
     }
 }
 
@@ -442,35 +370,6 @@ impl Observer for BatchOutcome {
     fn batch(&mut self, progress: &Progress, _: Option<(u64, u64)>) {
         self.progress = Some(progress.clone());
     }
-}
-
-/// Stands for the source of batches that are handed in.
-struct NoSource;
-
-impl Source for NoSource {
-    fn seek(&mut self, _: BTreeMap<String, crate::event::Position>) -> Result<()> {
-        Ok(())
-    }
-
-    fn read(&mut self, _: ReadLimit, _: &mut RecordBatch) -> Result<ReadStatus> {
-        Ok(ReadStatus::Ended)
-    }
-
-    fn replay(&mut self, _: &[crate::event::OffsetRange], _: &mut RecordBatch) -> Result<()> {
-        bail!("a batch that was handed in cannot be read again")
-    }
-
-    fn description(&self) -> String {
-        "memory".to_owned()
-    }
-
-    fn progress_bytes(&self) -> Option<(u64, u64)> {
-        None
-    }
-}
-
-fn component_path(folder: &Path, digest: &str) -> PathBuf {
-    folder.join("components").join(format!("{}.wasm", digest.strip_prefix("sha256:").unwrap_or(digest)))
 }
 
 fn check_component(component: &Component, settings: &Settings) -> Result<()> {

@@ -5,8 +5,9 @@
 //!
 //! - [`source`] reads records, [`extract`] finds the key and event time of each, [`input`] sorts them to partitions.
 //! - [`host`] cuts them into batches and writes the [`plan`] of each before it runs.
+//! - [`kept_components`] keeps the code of every rule that a batch was planned with.
 //! - [`workers`] are the threads that own partitions; [`partition`] runs one batch in one of them.
-//! - [`group`] is what crosses into the rule, [`evaluate`] calls it so that a group that fails, fails alone, and [`wasm`] is the
+//! - [`grouped`] brings events together by key, [`group`] is what crosses into the rule, [`evaluate`] calls it so that a group that fails, fails alone, and [`wasm`] is the
 //!   sandbox that it runs in.
 //! - [`staged`] collects what the calls decided, and [`state`] commits it.
 //! - [`sink`] takes the outputs, [`progress`] tells what was done.
@@ -22,9 +23,11 @@ pub mod event;
 pub mod extract;
 pub mod r#gen;
 pub mod group;
+pub mod grouped;
 pub mod host;
 pub mod input;
 pub mod inspection;
+pub mod kept_components;
 pub mod limits;
 pub mod partition;
 pub mod plan;

@@ -6,6 +6,7 @@ use crate::event::{BatchId, Millis, PartitionId};
 use crate::group::{
     BatchContext, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, GroupColumns, TimeoutClock, item,
 };
+use crate::grouped::Grouped;
 use crate::input::BatchInput;
 use crate::plan::Plan;
 use crate::staged::{GroupBefore, Staged};
@@ -13,7 +14,7 @@ use crate::state::partition_db::Thresholds;
 use crate::state::{Commit, Loaded, OutputBlock, PartitionDb};
 use crate::wasm::{CallError, Component, Reason};
 use anyhow::{Context, Result};
-use hashbrown::{HashSet, HashTable};
+use hashbrown::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -75,13 +76,6 @@ pub struct PartitionReport {
     pub commit_ms: u64,
 }
 
-/// The events of one key, as a run in a list of event numbers.
-struct EventGroup {
-    first_event: u32,
-    start: u32,
-    end: u32,
-}
-
 /// Groups on their way into one call.
 #[derive(Default)]
 struct Call {
@@ -89,15 +83,6 @@ struct Call {
     loaded: Vec<Option<Loaded>>,
     /// The events of each group, as a range of `Grouped::events`.
     events: Vec<(u32, u32)>,
-}
-
-/// The events of a partition, by key.
-struct Grouped {
-    /// In the order of their first event.
-    groups: Vec<EventGroup>,
-    /// Event numbers, group after group, in source order within each.
-    events: Vec<u32>,
-    late: u64,
 }
 
 impl Partition {
@@ -128,7 +113,9 @@ impl Partition {
             return self.report_committed(batch);
         }
         let attempt = || format!("batch {batch} failed in partition {}", self.id);
-        let grouped = group_events(work, self.id);
+        let drops_late = work.component.description().timeout.allows_event_time();
+        let late_watermark = work.plan.late_watermark.filter(|_| drops_late);
+        let grouped = Grouped::new(&work.input, self.id, late_watermark);
         let context = self.context(work);
         let mut run = Run {
             db: &mut self.db,
@@ -373,64 +360,4 @@ fn thresholds(work: &Work) -> Thresholds {
         processing_time: timeout.allows_processing_time().then_some(work.plan.time),
         event_time: work.plan.watermark.filter(|_| timeout.allows_event_time()),
     }
-}
-
-/// Brings a partition's events together by key, without moving keys or payloads: groups in the order of their first event,
-/// events in source order within each.
-///
-/// Late events are dropped, and only for rules that set timeouts in event time, as in Spark.
-fn group_events(work: &Work, partition: PartitionId) -> Grouped {
-    let input = &work.input;
-    let drops_late = work.component.description().timeout.allows_event_time();
-    let late_watermark = work.plan.late_watermark.filter(|_| drops_late).map_or(i64::MIN, |watermark| watermark.0);
-    let mut groups: Vec<EventGroup> = Vec::new();
-    let mut by_key: HashTable<u32> = HashTable::new();
-    let mut group_of_event: Vec<(u32, u32)> = Vec::new();
-    let mut late = 0;
-    for &number in input.events_of(partition) {
-        let event = input.event(number);
-        if event.time_ms <= late_watermark {
-            late += 1;
-            continue;
-        }
-        let key = input.extracted.key_of(event);
-        let same_key = |&group: &u32| {
-            let first = input.event(groups[group as usize].first_event);
-            first.key_hash == event.key_hash && input.extracted.key_of(first) == key
-        };
-        // The low bits of a hash say the key group, which is much the same for all keys of a partition.
-        let slot = |hash: u64| hash.rotate_right(32);
-        let group = match by_key.find(slot(event.key_hash), same_key) {
-            Some(&group) => group,
-            None => {
-                let group = groups.len() as u32;
-                by_key.insert_unique(slot(event.key_hash), group, |&other| {
-                    slot(input.event(groups[other as usize].first_event).key_hash)
-                });
-                groups.push(EventGroup { first_event: number, start: 0, end: 0 });
-                group
-            }
-        };
-        groups[group as usize].end += 1;
-        group_of_event.push((group, number));
-    }
-    let events = lay_out(&mut groups, &group_of_event);
-    Grouped { groups, events, late }
-}
-
-/// Turns the groups' counts into ranges and puts each event into its group's range.
-fn lay_out(groups: &mut [EventGroup], group_of_event: &[(u32, u32)]) -> Vec<u32> {
-    let mut next = 0;
-    for group in groups.iter_mut() {
-        group.start = next;
-        next += group.end;
-        group.end = group.start;
-    }
-    let mut events = vec![0; group_of_event.len()];
-    for &(group, number) in group_of_event {
-        let group = &mut groups[group as usize];
-        events[group.end as usize] = number;
-        group.end += 1;
-    }
-    events
 }

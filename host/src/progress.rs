@@ -1,6 +1,8 @@
 //! [`Progress`]: what one batch did, with the names of Spark's `StreamingQueryProgress` and `StateOperatorProgress`.
 
 use crate::event::{BatchId, Millis, OffsetRange};
+use crate::partition::PartitionReport;
+use crate::plan::Plan;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -112,9 +114,82 @@ pub struct SinkProgress {
     pub num_output_rows: u64,
 }
 
+/// What is known of a batch besides its partitions' reports.
+pub struct BatchRun<'a> {
+    /// The id of the data folder.
+    pub id: &'a str,
+    /// The rule's name.
+    pub rule: &'a str,
+    /// How many partitions there are.
+    pub partitions: u32,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Records read, rejected ones included.
+    pub rows: u64,
+    /// The source.
+    pub source: String,
+    /// The sink.
+    pub sink: String,
+    /// Time for reading and keying.
+    pub read_ms: u64,
+    /// Time for the plan.
+    pub plan_ms: u64,
+    /// From reading to the last delivery.
+    pub duration_ms: u64,
+}
+
+impl Progress {
+    /// Sums up a batch. Counts are sums over the partitions, times those of the slowest one.
+    pub fn new(run: BatchRun<'_>, reports: &[PartitionReport]) -> Self {
+        let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
+        let max = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).max().unwrap_or(0);
+        let plan = run.plan;
+        Progress {
+            id: run.id.to_owned(),
+            name: run.rule.to_owned(),
+            timestamp: plan.time.to_string(),
+            batch_id: plan.batch,
+            batch_duration: run.duration_ms,
+            num_input_rows: run.rows,
+            processed_rows_per_second: (run.rows as f64 * 1000.0 / run.duration_ms.max(1) as f64).round(),
+            duration_ms: BTreeMap::from([
+                ("getBatch", run.read_ms),
+                ("walCommit", run.plan_ms),
+                ("addBatch", max(|report| report.call_ms + report.commit_ms)),
+                ("triggerExecution", run.duration_ms),
+            ]),
+            event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, plan.event_time_max)),
+            state_operators: vec![StateOperatorProgress {
+                operator_name: "flatMapGroupsWithState",
+                num_rows_total: sum(|report| report.rows_total),
+                num_rows_updated: sum(|report| report.rows_updated),
+                all_updates_time_ms: max(|report| report.call_ms),
+                num_rows_removed: sum(|report| report.rows_removed),
+                commit_time_ms: max(|report| report.commit_ms),
+                memory_used_bytes: sum(|report| report.overlay_bytes),
+                num_rows_dropped_by_watermark: sum(|report| report.rows_dropped),
+                num_shuffle_partitions: run.partitions,
+                custom_metrics: CustomMetrics {
+                    num_groups: sum(|report| report.groups),
+                    num_timeouts: sum(|report| report.timeouts),
+                    num_calls: sum(|report| report.calls),
+                    fuel: sum(|report| report.fuel),
+                    num_dead_letters: sum(|report| report.dead_letters),
+                    instance_bytes: max(|report| report.instance_bytes),
+                },
+            }],
+            sources: vec![SourceProgress {
+                description: run.source,
+                offsets: plan.ranges.clone(),
+                num_input_rows: run.rows,
+            }],
+            sink: SinkProgress { description: run.sink, num_output_rows: sum(|report| report.outputs.outputs) },
+        }
+    }
+}
+
 impl EventTimeProgress {
-    /// From the clocks of a plan.
-    pub fn new(watermark: Millis, max: Option<Millis>) -> Self {
+    fn new(watermark: Millis, max: Option<Millis>) -> Self {
         EventTimeProgress { watermark: watermark.to_string(), max: max.map(|max| max.to_string()) }
     }
 }

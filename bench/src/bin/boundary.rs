@@ -24,7 +24,7 @@ const GROUPS: usize = 1000;
 
 fn main() -> Result<()> {
     let folder = tempfile::tempdir().context("cannot make a folder for compiled code")?;
-    let bench = Bench { limits: Limits::default(), cache: folder.path().to_owned(), target: target()? };
+    let bench = Bench { limits: Limits::default(), cache: folder.path().join("cache"), target: target()? };
     bench.instances_and_calls()?;
     bench.groups()?;
     bench.loading()
@@ -67,6 +67,7 @@ impl Bench {
             ("no-imports (silent)", self.guest("no-imports")),
             ("failing-call (enters)", self.guest("failing-call")),
             ("running-count", self.example("running-count")),
+            ("card-sessions", self.example("card-sessions")),
         ] {
             let component = self.load(&path)?;
             let (mut nanos, mut fuel) = (Vec::new(), Vec::new());

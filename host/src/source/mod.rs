@@ -1,6 +1,7 @@
 //! Sources: where records come from. A source can be read again from any offset that it gave out.
 
 mod csv;
+mod empty;
 pub mod file;
 mod lines;
 mod listing;
@@ -8,6 +9,7 @@ mod reader;
 pub mod stdin;
 mod stored;
 
+pub use empty::EmptySource;
 pub use file::{FileOptions, FileSource};
 pub use stdin::StdinSpool;
 

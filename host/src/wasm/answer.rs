@@ -176,7 +176,10 @@ fn check_group(columns: &AnswerColumns, group: usize, rules: &AnswerRules<'_>) -
     let state = item(&columns.states, &columns.state_ends, group);
     match verdict {
         VERDICT_FAILED => {
-            return Err(CallError::new(Reason::RuleError, shortened(item(&columns.errors, &columns.error_ends, group))));
+            return Err(CallError::new(
+                Reason::RuleError,
+                shortened(item(&columns.errors, &columns.error_ends, group)),
+            ));
         }
         0..VERDICT_FAILED => {}
         _ => return Err(malformed(format!("verdict {verdict} is unknown"))),

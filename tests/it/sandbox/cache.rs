@@ -24,10 +24,17 @@ fn no_compiler() -> Compiler {
 
 /// A folder with the compiled code of `no-imports`, and the path of that code.
 fn filled() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("the folder for temporary files can be written");
+    let folder = private_folder();
     loader(folder.path(), compiler()).load(&guest("no-imports")).expect("the rule is right");
     let code = code_files(folder.path()).pop().expect("the code was kept");
     (folder, code)
+}
+
+/// A folder for this user alone, as the cache wants it.
+fn private_folder() -> TempDir {
+    let only_this_user = fs::Permissions::from_mode(0o700);
+    let made = tempfile::Builder::new().permissions(only_this_user).tempdir();
+    made.expect("the folder for temporary files can be written")
 }
 
 fn code_files(folder: &Path) -> Vec<PathBuf> {
@@ -105,6 +112,16 @@ fn only_this_user_can_read_the_cache() {
     for entry in fs::read_dir(&folder).expect("the folder is there") {
         let path = entry.expect("it can be read").path();
         assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_folder_that_others_can_write_is_refused() {
+    let (folder, _) = filled();
+    for mode in [0o755, 0o770, 0o701] {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("the folder is ours");
+        let error = Cache::open(folder.path()).expect_err("others could put code into it");
+        assert!(error.to_string().contains("chmod 700"), "{mode:o}: {error}");
     }
 }
 

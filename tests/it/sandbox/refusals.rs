@@ -8,6 +8,7 @@ use keyfold::wasm::cache::Cache;
 use keyfold::wasm::component::Loader;
 use serde_json::json;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -23,11 +24,11 @@ fn refusal_by(loader: &Loader, bytes: &[u8]) -> String {
     }
 }
 
-/// A loader that finds nothing in its cache, so that it compiles.
-fn compiling_loader(limits: Limits) -> Loader {
+/// A loader that finds nothing in its cache, so that it compiles, and the folder of the cache.
+fn compiling_loader(limits: Limits) -> (TempDir, Loader) {
     let folder = tempfile::tempdir().expect("the folder for temporary files can be written");
-    let cache = Cache::open(folder.path()).expect("a new folder can be used");
-    Loader::new(limits, cache, compiler()).expect("wasmtime starts")
+    let cache = Cache::open(&folder.path().join("cache")).expect("a new folder can be used");
+    (folder, Loader::new(limits, cache, compiler()).expect("wasmtime starts"))
 }
 
 #[test]
@@ -89,9 +90,11 @@ fn a_component_over_the_limit_is_refused_before_anything_reads_it() {
     let bytes = guest("no-imports");
     let limits = Limits { component_bytes_max: bytes.len() as u64 - 1, ..Limits::default() };
     let size = bytes.len().to_string();
-    assert_says(&refusal_by(&compiling_loader(limits), &bytes), &[&size, "component-bytes-max"]);
+    let (_folder, loader) = compiling_loader(limits);
+    assert_says(&refusal_by(&loader, &bytes), &[&size, "component-bytes-max"]);
     let limits = Limits { component_bytes_max: bytes.len() as u64, ..Limits::default() };
-    compiling_loader(limits).load(&bytes).expect("a component may be as large as the limit");
+    let (_folder, loader) = compiling_loader(limits);
+    loader.load(&bytes).expect("a component may be as large as the limit");
 }
 
 /// How long a refusal may take that is due within a second, on a machine that is loaded.
@@ -100,18 +103,18 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(30);
 #[test]
 fn a_component_that_takes_long_to_compile_is_refused_and_the_host_goes_on() {
     let started = Instant::now();
-    let loader = compiling_loader(Limits { compile_deadline_ms: 1000, ..Limits::default() });
+    let (_folder, loader) = compiling_loader(Limits { compile_deadline_ms: 1000, ..Limits::default() });
     let message = refusal_by(&loader, &compile_bomb());
     assert_says(&message, &["too complex", "compile-deadline-ms"]);
     assert!(started.elapsed() < REFUSED_WITHIN, "that took {:?}", started.elapsed());
-    let loader = compiling_loader(Limits::default());
+    let (_folder, loader) = compiling_loader(Limits::default());
     loader.load(&guest("no-imports")).expect("the next component is compiled as ever");
 }
 
 #[test]
 fn a_component_that_takes_much_memory_to_compile_is_refused_and_the_host_goes_on() {
     let started = Instant::now();
-    let loader = compiling_loader(Limits { compile_memory_bytes_max: 512 * MIB, ..Limits::default() });
+    let (_folder, loader) = compiling_loader(Limits { compile_memory_bytes_max: 512 * MIB, ..Limits::default() });
     assert_says(&refusal_by(&loader, &compile_bomb()), &["512 MiB", "too complex", "compile-memory-bytes-max"]);
     assert!(started.elapsed() < REFUSED_WITHIN, "that took {:?}", started.elapsed());
     loader.load(&guest("no-imports")).expect("the next component is compiled as ever");

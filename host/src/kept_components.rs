@@ -1,0 +1,58 @@
+//! [`KeptComponents`]: the components that batches were planned with, in the data folder. A batch that a crash interrupted is
+//! finished with the one that it was planned with, also when the rule was replaced meanwhile.
+
+use crate::wasm::Component;
+use crate::wasm::component::Loader;
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder `components` of a data folder.
+pub struct KeptComponents {
+    folder: PathBuf,
+    loader: Arc<Loader>,
+}
+
+impl KeptComponents {
+    /// The components of a data folder.
+    pub fn new(data_folder: &Path, loader: Arc<Loader>) -> Self {
+        KeptComponents { folder: data_folder.join("components"), loader }
+    }
+
+    /// The component with this digest: the current one, or one that was kept.
+    pub fn get(&self, digest: &str, current: &Arc<Component>) -> Result<Arc<Component>> {
+        if digest == current.digest() {
+            return Ok(Arc::clone(current));
+        }
+        let path = self.path(digest);
+        let bytes = fs::read(&path).with_context(|| {
+            format!("failed to read the component that an unfinished batch was planned with, {}", path.display())
+        })?;
+        let component = self.loader.load(&bytes)?;
+        ensure!(component.digest() == digest, "{} is not the component {digest}: the file was changed", path.display());
+        Ok(Arc::new(component))
+    }
+
+    /// Keeps a component, before the first plan that names it.
+    pub fn keep(&self, component: &Component) -> Result<()> {
+        let path = self.path(component.digest());
+        if path.exists() {
+            return Ok(());
+        }
+        let write = || -> Result<()> {
+            fs::create_dir_all(&self.folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            file.write_all(component.source())?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(File::open(&self.folder)?.sync_all()?)
+        };
+        write().with_context(|| format!("failed to keep the component as {}", path.display()))
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{}.wasm", digest.strip_prefix("sha256:").unwrap_or(digest)))
+    }
+}

@@ -1,0 +1,31 @@
+//! [`EmptySource`]: nothing to read.
+
+use super::{ReadLimit, ReadStatus, Source};
+use crate::event::{OffsetRange, Position, RecordBatch};
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+
+/// A source without records. It stands for the source of batches that are handed in.
+pub struct EmptySource;
+
+impl Source for EmptySource {
+    fn seek(&mut self, _: BTreeMap<String, Position>) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&mut self, _: ReadLimit, _: &mut RecordBatch) -> Result<ReadStatus> {
+        Ok(ReadStatus::Ended)
+    }
+
+    fn replay(&mut self, _: &[OffsetRange], _: &mut RecordBatch) -> Result<()> {
+        bail!("a batch that was handed in cannot be read again")
+    }
+
+    fn description(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn progress_bytes(&self) -> Option<(u64, u64)> {
+        None
+    }
+}
