@@ -20,9 +20,10 @@ const PROFILE: [&str; 4] = [
 /// Sets up.
 pub fn build(workspace: &Workspace) -> Result<()> {
     install_target(workspace)?;
-    // The profile of the tests, so that the dependencies are compiled once.
-    step("Building target/debug/keyfold (minutes the first time)", || {
-        step::run(workspace.command("cargo").args(["build", "--package", "keyfold"]))
+    // All that the tests build, in their profile: cargo chooses the features of dependencies by what is built together, and would
+    // compile wasmtime once more for the program alone.
+    step("Building target/debug/keyfold and the tests (minutes the first time)", || {
+        step::run(workspace.command("cargo").args(["build", "--workspace", "--all-targets"]))
     })?;
     step(&format!("Building the {} guests of the tests", workspace.guests.len()), || build_guests(workspace))?;
     step("Building the examples", || build_examples(workspace))

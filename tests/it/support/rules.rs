@@ -97,6 +97,8 @@ impl Setup {
             key: vec!["/key".to_owned()],
             event_time: Some("/at".to_owned()),
             event_time_format: String::new(),
+            record_bytes_max: usize::MAX,
+            csv_text: Vec::new(),
             // Seeds are made from it, so two trials get the same.
             id: "trial".to_owned(),
         };
