@@ -43,7 +43,8 @@ impl<'a> Evaluator<'a> {
     /// An error is not a group's fault: the rule could not be started.
     pub fn evaluate(&mut self, groups: &GroupColumns, mut each: impl FnMut(usize, Evaluated<'_>)) -> Result<()> {
         // The parts that are still to be run, the next one last.
-        let mut parts = vec![0..groups.len()];
+        let whole = 0..groups.len();
+        let mut parts = vec![whole];
         while let Some(part) = parts.pop() {
             let called = if part.len() == groups.len() {
                 self.call(groups)?

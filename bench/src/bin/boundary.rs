@@ -51,7 +51,7 @@ impl Bench {
         for (name, path) in [("no-imports", self.guest("no-imports")), ("running-count", self.example("running-count"))]
         {
             let component = self.load(&path)?;
-            let start = shortest(RUNS, || Ok(self.start(&component).map(drop)?))?;
+            let start = shortest(RUNS, || self.start(&component).map(drop))?;
             println!("{:<34}{:>12.1}", format!("start {name}"), micros(start));
             let mut sandbox = self.start(&component)?;
             let call = shortest(RUNS, || Ok(sandbox.call(&context(), &GroupColumns::default()).map(drop)?))?;

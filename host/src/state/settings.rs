@@ -56,10 +56,19 @@ pub(super) fn open_read_only(path: &Path) -> Result<Option<Connection>> {
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .with_context(|| format!("failed to open {}", path.display()))?;
     connection.busy_timeout(BUSY)?;
-    match identity(&connection)? {
-        (0, 0) => Ok(None),
-        found => check_identity(found, path).map(|()| Some(connection)),
+    match identity(&connection) {
+        Ok((0, 0)) => Ok(None),
+        Ok(found) => check_identity(found, path).map(|()| Some(connection)),
+        Err(error) if has_unfinished_journal(&error) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("failed to read {}", path.display())),
     }
+}
+
+/// Whether a file waits for its owner to undo what a crash cut short. It has a rollback journal only until it is in WAL
+/// mode, which is before its tables are made.
+fn has_unfinished_journal(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref().and_then(rusqlite::Error::sqlite_error);
+    failure.is_some_and(|failure| failure.extended_code == rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
 }
 
 fn identity(connection: &Connection) -> Result<(i32, i32)> {
