@@ -277,7 +277,7 @@ mod tests {
     fn unknown_keys_are_listed_all_at_once() {
         let error =
             Settings::parse("key = '/a'\npartition = 3\n[limits]\nfuel = 1\n").expect_err("two keys are unknown");
-        assert_eq!(error.to_string(), "unknown keys: partition, limits.fuel");
+        assert_eq!(error.to_string(), "unknown keys: limits.fuel, partition");
     }
 
     #[test]

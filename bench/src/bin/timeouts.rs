@@ -26,8 +26,10 @@ const DUE: [u64; 4] = [0, 10, 100, 1_000];
 const RUNS: usize = 9;
 /// The guest sets its timeout so long after the event.
 const TIMEOUT_MS: i64 = 10_000;
-/// Batches that the keys come in, so that some are folded into the table and some are in memory.
+/// Batches that the keys come in.
 const BATCHES: u64 = 20;
+/// Batches without anything, after which all keys are folded from memory into the table: what is measured after that is timeouts.
+const SETTLING_BATCHES: u64 = 80;
 
 fn main() -> Result<()> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
@@ -51,6 +53,9 @@ fn measure(target: &Path, keys: u64) -> Result<Vec<Duration>> {
     for batch in 0..BATCHES {
         host.run_batch(events(batch * keys / BATCHES..(batch + 1) * keys / BATCHES), None)?;
     }
+    for _ in 0..SETTLING_BATCHES {
+        host.run_batch(RecordBatch::default(), None)?;
+    }
     let mut times = vec![Vec::new(); DUE.len()];
     let mut fired = 0;
     'runs: for _ in 0..RUNS {
@@ -59,8 +64,8 @@ fn measure(target: &Path, keys: u64) -> Result<Vec<Duration>> {
                 break 'runs;
             }
             fired += due;
-            // Key number n is due strictly after n + TIMEOUT_MS.
-            let watermark = Millis(fired as i64 + TIMEOUT_MS);
+            // Key number n is due strictly after n + 1 + TIMEOUT_MS; number `fired` - 1 is the last one that is to be.
+            let watermark = Millis(fired as i64 + 1 + TIMEOUT_MS);
             let started = Instant::now();
             let outcome = host.run_batch(RecordBatch::default(), Some(watermark))?;
             times.push(started.elapsed());
