@@ -53,7 +53,7 @@ pub struct Session {
     pub hv_count: u32,
     /// The sum of those.
     pub hv_total_minor: i64,
-    /// The first countries of the session, [`COUNTRIES_CAP`] at most.
+    /// The first countries of the session, `COUNTRIES_CAP` at most.
     pub countries: Vec<String>,
     /// How often it became suspicious.
     pub alerts: u32,

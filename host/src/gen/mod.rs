@@ -56,13 +56,13 @@ pub struct Settings {
 /// The scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScenarioName {
-    /// See [`card_sessions`].
+    /// Payments in sessions of users, and a last payment that lets all of them end.
     CardSessions,
-    /// See [`fraud`].
+    /// Payments, with episodes of fraud among them.
     Fraud,
-    /// See [`devices`].
+    /// Heartbeats of devices, which fall silent, restart and are maintained.
     Devices,
-    /// See [`funnel`].
+    /// Visits to a shop, from the first page to the payment or away.
     Funnel,
 }
 

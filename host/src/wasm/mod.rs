@@ -2,7 +2,7 @@
 //!
 //! What it promises:
 //! - A rule can compute and nothing else. Imports other than a log and a progress mark are refused by name when the component
-//!   is loaded; a component that brings WASI gets one that is deaf ([`deaf_wasi`]).
+//!   is loaded; a component that brings WASI gets one that is deaf (`deaf_wasi`).
 //! - Compiling happens in a child process with limits on time and memory, and compiled code is read only from the host's own
 //!   sealed cache.
 //! - A group has its own fuel; memory, outputs, state, log and wall time have limits. A group that goes over one, or traps,
