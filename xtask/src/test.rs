@@ -14,6 +14,10 @@ struct Counts {
     failed: u64,
 }
 
+/// How the summaries of the two runners begin.
+const NEXTEST: &str = "Summary [";
+const CARGO: &str = "test result: ";
+
 /// Runs all tests. Fails when one does, or when a runner does.
 pub fn test(workspace: &Workspace) -> Result<ExitCode> {
     let has_nextest = Command::new("cargo")
@@ -33,9 +37,10 @@ pub fn test(workspace: &Workspace) -> Result<ExitCode> {
 
     let mut sum = Counts::default();
     let mut broken = Vec::new();
-    for command in [&mut tests, &mut doc_tests] {
+    let summaries = [if has_nextest { NEXTEST } else { CARGO }, CARGO];
+    for (command, summary) in [&mut tests, &mut doc_tests].into_iter().zip(summaries) {
         let line = line(command);
-        let (counts, success) = step(&format!("Testing: {line}"), || run_and_count(command))?;
+        let (counts, success) = step(&format!("Testing: {line}"), || run_and_count(command, summary))?;
         sum.passed += counts.passed;
         sum.failed += counts.failed;
         if !success {
@@ -50,21 +55,21 @@ pub fn test(workspace: &Workspace) -> Result<ExitCode> {
 }
 
 /// Runs a test runner, shows what it prints, and counts what its summaries say.
-fn run_and_count(command: &mut Command) -> Result<(Counts, bool)> {
+fn run_and_count(command: &mut Command, summary: &'static str) -> Result<(Counts, bool)> {
     let context = || "cannot run the tests";
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().with_context(context)?;
     let stdout = child.stdout.take().with_context(context)?;
     let stderr = child.stderr.take().with_context(context)?;
     // nextest prints its summary on standard error, cargo on standard output.
-    let other = thread::spawn(move || show_and_count(stderr));
-    let mut counts = show_and_count(stdout)?;
+    let other = thread::spawn(move || show_and_count(stderr, summary));
+    let mut counts = show_and_count(stdout, summary)?;
     let others = other.join().map_err(|_| anyhow::anyhow!("the thread that reads standard error panicked"))??;
     counts.passed += others.passed;
     counts.failed += others.failed;
     Ok((counts, child.wait()?.success()))
 }
 
-fn show_and_count(pipe: impl Read) -> Result<Counts> {
+fn show_and_count(pipe: impl Read, summary: &str) -> Result<Counts> {
     let mut counts = Counts::default();
     let mut pipe = BufReader::new(pipe);
     let mut bytes = Vec::new();
@@ -72,7 +77,7 @@ fn show_and_count(pipe: impl Read) -> Result<Counts> {
     while pipe.read_until(b'\n', &mut bytes).context("cannot read what the tests print")? > 0 {
         let line = String::from_utf8_lossy(&bytes);
         eprint!("{line}");
-        if let Some(more) = summary(&line) {
+        if let Some(more) = counts_in(&line, summary) {
             counts.passed += more.passed;
             counts.failed += more.failed;
         }
@@ -83,10 +88,10 @@ fn show_and_count(pipe: impl Read) -> Result<Counts> {
 
 /// What a line of a summary says:
 /// `     Summary [   0.1s] 12 tests run: 10 passed (1 slow), 1 failed, 1 timed out, 0 skipped` (nextest) or
-/// `test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out` (cargo).
-fn summary(line: &str) -> Option<Counts> {
-    let line = line.trim_start();
-    let rest = line.strip_prefix("Summary [").or_else(|| line.strip_prefix("test result: "))?;
+/// `test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out` (cargo). nextest also shows what failed tests
+/// printed, cargo's summaries among it, so only the runner's own form counts.
+fn counts_in(line: &str, summary: &str) -> Option<Counts> {
+    let rest = line.trim_start().strip_prefix(summary)?;
     let mut counts = Counts::default();
     let words: Vec<&str> = rest.split([' ', ',', ';', '(', ')', ':']).filter(|word| !word.is_empty()).collect();
     for pair in words.windows(2) {
@@ -108,11 +113,15 @@ mod tests {
     #[test]
     fn the_summaries_of_both_runners_are_understood() {
         let counts = |passed, failed| Some(Counts { passed, failed });
-        assert_eq!(summary("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"), counts(3, 0));
-        assert_eq!(summary("test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured\n"), counts(3, 2));
-        assert_eq!(summary("     Summary [   0.012s] 1 test run: 1 passed, 0 skipped\n"), counts(1, 0));
+        assert_eq!(
+            counts_in("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out", CARGO),
+            counts(3, 0)
+        );
+        assert_eq!(counts_in("test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured\n", CARGO), counts(3, 2));
+        assert_eq!(counts_in("     Summary [   0.012s] 1 test run: 1 passed, 0 skipped\n", NEXTEST), counts(1, 0));
         let mixed = "     Summary [  61.2s] 14 tests run: 10 passed (1 slow, 1 flaky), 2 failed, 1 timed out, 1 exec failed, 5 skipped";
-        assert_eq!(summary(mixed), counts(10, 4));
-        assert_eq!(summary("3 passed yesterday"), None);
+        assert_eq!(counts_in(mixed, NEXTEST), counts(10, 4));
+        assert_eq!(counts_in("    test result: FAILED. 0 passed; 1 failed", NEXTEST), None);
+        assert_eq!(counts_in("3 passed yesterday", CARGO), None);
     }
 }
