@@ -11,16 +11,15 @@ use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
 use keyfold::wasm::{Component, Sandbox};
+use keyfold_bench::{GROUPS, example, groups, shortest};
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often each is measured. The table shows the shortest time: what else the machine does only ever adds.
 const RUNS: usize = 300;
 /// Compiling takes a while, and varies little.
 const COMPILE_RUNS: usize = 3;
-/// The groups of one call: as many as the host puts into one.
-const GROUPS: usize = 1000;
 
 fn main() -> Result<()> {
     let folder = tempfile::tempdir().context("cannot make a folder for compiled code")?;
@@ -48,8 +47,7 @@ fn target() -> Result<PathBuf> {
 impl Bench {
     fn instances_and_calls(&self) -> Result<()> {
         println!("{:<34}{:>12}", "one instance, one call", "us");
-        for (name, path) in [("no-imports", self.guest("no-imports")), ("running-count", self.example("running-count"))]
-        {
+        for (name, path) in [("no-imports", self.guest("no-imports")), ("running-count", example("running-count"))] {
             let component = self.load(&path)?;
             let start = shortest(RUNS, || self.start(&component).map(drop))?;
             println!("{:<34}{:>12.1}", format!("start {name}"), micros(start));
@@ -66,8 +64,8 @@ impl Bench {
         for (name, path) in [
             ("no-imports (silent)", self.guest("no-imports")),
             ("failing-call (enters)", self.guest("failing-call")),
-            ("running-count", self.example("running-count")),
-            ("card-sessions", self.example("card-sessions")),
+            ("running-count", example("running-count")),
+            ("card-sessions", example("card-sessions")),
         ] {
             let component = self.load(&path)?;
             let (mut nanos, mut fuel) = (Vec::new(), Vec::new());
@@ -89,7 +87,7 @@ impl Bench {
     fn loading(&self) -> Result<()> {
         println!("\n{:<22}{:>12}{:>12}{:>12}{:>12}", "loading", "KiB", "code KiB", "compile ms", "cached ms");
         for name in ["running-count", "card-sessions", "fraud-session"] {
-            let bytes = fs::read(self.example(name)).context("run `cargo xtask build`")?;
+            let bytes = fs::read(example(name)).context("run `cargo xtask build`")?;
             let compiler = self.compiler()?;
             let mut code = 0;
             let compile = shortest(COMPILE_RUNS, || {
@@ -107,10 +105,6 @@ impl Bench {
 
     fn guest(&self, name: &str) -> PathBuf {
         self.target.join("guests").join(format!("{name}.wasm"))
-    }
-
-    fn example(&self, name: &str) -> PathBuf {
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name).join("rule.wasm")
     }
 
     fn load(&self, path: &PathBuf) -> Result<Component> {
@@ -144,37 +138,6 @@ fn context() -> BatchContext {
     }
 }
 
-/// Groups of keys without state, with this many events of about 120 bytes each.
-fn groups(events: usize) -> GroupColumns {
-    let mut groups = GroupColumns::default();
-    for group in 0..GROUPS {
-        groups.keys.extend(format!("user-{group:06}").bytes());
-        groups.state_schemas.push(0);
-        groups.flags.push(0);
-        for event in 0..events {
-            let payload = format!(
-                r#"{{"id":"tx-{group:06}-{event:02}","user_id":"user-{group:06}","ts":1767571200000,"amount_minor":12345,"country":"CH","mcc":"5411"}}"#
-            );
-            groups.payloads.extend(payload.bytes());
-            groups.payload_ends.push(groups.payloads.len() as u32);
-            groups.event_times_ms.push(1_767_571_200_000);
-        }
-        groups.close_group();
-    }
-    groups
-}
-
 fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1000.0
-}
-
-/// The shortest time of several runs.
-fn shortest(runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<Duration> {
-    let mut shortest = Duration::MAX;
-    for _ in 0..runs {
-        let started = Instant::now();
-        run()?;
-        shortest = shortest.min(started.elapsed());
-    }
-    Ok(shortest)
 }
