@@ -148,7 +148,9 @@ impl Host {
             // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
             // batch of which only some partitions still have the outputs.
             self.plan_log.set_delivered(self.delivered)?;
-            self.dispatch(plan, component, records, started)?;
+            let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
+            let read_ms = started.elapsed_ms();
+            self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms: 0 })?;
             self.settle_all(source, observer)?;
         }
         Ok(())
@@ -249,18 +251,6 @@ impl Host {
         self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms })
     }
 
-    fn dispatch(
-        &mut self,
-        plan: Plan,
-        component: Arc<Component>,
-        records: RecordBatch,
-        started: Stopwatch,
-    ) -> Result<()> {
-        let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
-        let read_ms = started.elapsed_ms();
-        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms: 0 })
-    }
-
     fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: InFlightTimes) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.last = Some(plan.clone());
@@ -316,7 +306,7 @@ impl Host {
 
     fn deliver(&mut self, done: InFlight, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
         let batch = done.work.plan.batch;
-        let mut reports: Vec<PartitionReport> = done.reports.iter().flatten().cloned().collect();
+        let mut reports: Vec<PartitionReport> = done.reports.into_iter().flatten().collect();
         if self.delivered.is_none_or(|delivered| delivered < batch) {
             let blocks: Vec<OutputBlock> =
                 reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();

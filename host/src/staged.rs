@@ -139,11 +139,6 @@ impl Staged {
         });
     }
 
-    /// Whether there is nothing to commit.
-    pub fn is_empty(&self) -> bool {
-        self.delta.rows() == 0 && self.outputs.outputs == 0 && self.dead_letters.is_empty()
-    }
-
     fn put(&mut self, before: &GroupBefore<'_>, state: Option<(&[u8], u32)>, timeout: Option<Timeout>) {
         let existed = before.loaded.is_some();
         let exists = state.is_some() || timeout.is_some();
