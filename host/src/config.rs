@@ -1,18 +1,25 @@
 //! [`Config`]: what a rule file and the command line ask for, checked. Text goes in, a value without holes comes out.
 
-use crate::extract::{Extractor, TimeFormat};
+mod inputs;
+
 use crate::host::Trigger;
 use crate::limits::Limits;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
-use anyhow::{Context, Result, bail, ensure};
+use crate::watermark::WatermarkPolicy;
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+pub use inputs::{Input, InputTable};
 
 /// Records of one batch at most: large batches make durable commits cheap, and this many take some 20 MB.
 pub const BATCH_EVENTS_DEFAULT: usize = 100_000;
 /// Bytes of one batch at most, for streams of large events.
 pub const BATCH_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Bytes that a batch query holds at most: all of its input at once where that is possible, as each pass reads all of it.
+pub const BATCH_QUERY_BYTES_DEFAULT: usize = 1024 * 1024 * 1024;
 /// Partitions of a new data folder: enough that two to eight cores are busy, few enough that each commit is large.
 pub const PARTITIONS_DEFAULT: u32 = 4;
 /// Key groups bound the number of partitions.
@@ -26,8 +33,10 @@ const COMPONENT_DEFAULT: &str = "rule.wasm";
 pub struct Settings {
     /// The component or core module.
     pub component: Option<PathBuf>,
-    /// Files, globs, folders, or `-` for standard input.
+    /// Files, globs, folders, or `-` for standard input; with several inputs, `NAME=PATH`.
     pub input: Option<OneOrMany>,
+    /// Several inputs, by name.
+    pub inputs: Option<BTreeMap<String, InputTable>>,
     /// JSON Pointers to the parts of the key.
     pub key: Option<OneOrMany>,
     /// JSON Pointer to the event time.
@@ -36,6 +45,10 @@ pub struct Settings {
     pub event_time_format: Option<String>,
     /// How far the watermark stays behind.
     pub watermark_delay: Option<String>,
+    /// Which of several inputs' watermarks is the rule's.
+    pub watermark_policy: Option<WatermarkPolicy>,
+    /// A file of states that a new data folder begins with.
+    pub initial_state: Option<PathBuf>,
     /// The number of partitions of a new data folder.
     pub partitions: Option<u32>,
     /// The data folder.
@@ -46,6 +59,8 @@ pub struct Settings {
     pub trigger: Option<String>,
     /// Whether to wait for more input.
     pub follow: Option<bool>,
+    /// Whether this is a batch query.
+    pub batch: Option<bool>,
     /// Records of one batch.
     pub batch_events: Option<usize>,
     /// Bytes of one batch.
@@ -75,14 +90,12 @@ pub enum OneOrMany {
 pub struct Config {
     /// The component or core module.
     pub component: PathBuf,
-    /// Files, globs, folders.
-    pub input: Vec<String>,
-    /// JSON Pointers to the parts of the key.
-    pub key: Vec<String>,
-    /// JSON Pointer to the event time, and how it is written.
-    pub event_time: Option<(String, TimeFormat)>,
-    /// How far the watermark stays behind.
-    pub watermark_delay: Duration,
+    /// The inputs, in the order of their names.
+    pub inputs: Vec<Input>,
+    /// Which of their watermarks is the rule's, when one was asked for.
+    pub watermark_policy: Option<WatermarkPolicy>,
+    /// A file of states that a new data folder begins with.
+    pub initial_state: Option<PathBuf>,
     /// The number of partitions, when one was asked for.
     pub partitions: Option<u32>,
     /// The data folder; none for one that is thrown away.
@@ -93,6 +106,8 @@ pub struct Config {
     pub trigger: Trigger,
     /// Whether to wait for more input.
     pub follow: bool,
+    /// Whether this is a batch query: the rule once over all of the input, without state.
+    pub batch: bool,
     /// Records of one batch.
     pub batch_events: usize,
     /// Bytes of one batch.
@@ -108,6 +123,10 @@ pub struct Config {
 }
 
 impl OneOrMany {
+    fn map(self, of_one: impl Fn(String) -> String) -> Self {
+        OneOrMany::Many(self.into_vec().into_iter().map(of_one).collect())
+    }
+
     fn into_vec(self) -> Vec<String> {
         match self {
             OneOrMany::One(one) => vec![one],
@@ -138,15 +157,19 @@ impl Settings {
         Settings {
             component: self.component.or(other.component),
             input: self.input.or(other.input),
+            inputs: self.inputs.or(other.inputs),
             key: self.key.or(other.key),
             event_time: self.event_time.or(other.event_time),
             event_time_format: self.event_time_format.or(other.event_time_format),
             watermark_delay: self.watermark_delay.or(other.watermark_delay),
+            watermark_policy: self.watermark_policy.or(other.watermark_policy),
+            initial_state: self.initial_state.or(other.initial_state),
             partitions: self.partitions.or(other.partitions),
             data: self.data.or(other.data),
             output: self.output.or(other.output),
             trigger: self.trigger.or(other.trigger),
             follow: self.follow.or(other.follow),
+            batch: self.batch.or(other.batch),
             batch_events: self.batch_events.or(other.batch_events),
             batch_bytes: self.batch_bytes.or(other.batch_bytes),
             record_bytes_max: self.record_bytes_max.or(other.record_bytes_max),
@@ -159,39 +182,34 @@ impl Settings {
     /// Checks the settings and fills in the defaults.
     pub fn check(self) -> Result<Config> {
         let follow = self.follow.unwrap_or(false);
-        let format = match self.event_time_format.as_deref() {
-            None => TimeFormat::EpochMs,
-            Some(name) => time_format(name)?,
-        };
-        let key = self
-            .key
-            .map(OneOrMany::into_vec)
-            .context("the key is not set: name the field that events are grouped by, such as --key /user_id")?;
-        let event_time = self.event_time.map(|pointer| (pointer, format));
-        Extractor::new(key.clone(), event_time.clone())?;
+        let batch = self.batch.unwrap_or(false);
+        if batch {
+            ensure!(!follow, "a batch query ends with its input, and follow waits for more: choose one");
+            ensure!(
+                self.data.is_none(),
+                "a batch query keeps no state: leave out the data folder, or run without --batch"
+            );
+            ensure!(self.trigger.is_none(), "a batch query has no trigger: leave it out, or run without --batch");
+        }
+        let inputs = self.check_inputs()?;
         let partitions = self.partitions;
         if let Some(count) = partitions {
             ensure!((1..=PARTITIONS_MAX).contains(&count), "partitions is {count}: 1 to {PARTITIONS_MAX} are possible");
         }
-        let watermark_delay =
-            self.watermark_delay.as_deref().map(|text| duration("watermark-delay", text)).transpose()?;
-        ensure!(
-            watermark_delay.is_none() || event_time.is_some(),
-            "a watermark delay needs an event time: name its field with --event-time"
-        );
+        let batch_bytes_default = if batch { BATCH_QUERY_BYTES_DEFAULT } else { BATCH_BYTES_DEFAULT };
         Ok(Config {
             component: self.component.context("no component is named")?,
-            input: self.input.map(OneOrMany::into_vec).unwrap_or_default(),
-            key,
-            event_time,
-            watermark_delay: watermark_delay.unwrap_or_default(),
+            inputs,
+            watermark_policy: self.watermark_policy,
+            initial_state: self.initial_state,
             partitions,
             data: self.data,
             output: self.output.filter(|path| path != Path::new("-")),
             trigger: trigger(self.trigger.as_deref(), follow)?,
             follow,
+            batch,
             batch_events: at_least_one("batch-events", self.batch_events.unwrap_or(BATCH_EVENTS_DEFAULT))?,
-            batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(BATCH_BYTES_DEFAULT))?,
+            batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(batch_bytes_default))?,
             record_bytes_max: self.record_bytes_max.unwrap_or(RECORD_BYTES_MAX_DEFAULT),
             csv_text: self.csv_text.unwrap_or_default(),
             parameters: parameters(self.parameters)?,
@@ -203,7 +221,14 @@ impl Settings {
         let join = |text: String| if text == "-" { text } else { folder.join(text).to_string_lossy().into_owned() };
         Settings {
             component: Some(folder.join(self.component.unwrap_or_else(|| COMPONENT_DEFAULT.into()))),
-            input: self.input.map(|input| OneOrMany::Many(input.into_vec().into_iter().map(join).collect())),
+            input: self.input.map(|input| input.map(&join)),
+            inputs: self.inputs.map(|inputs| {
+                inputs
+                    .into_iter()
+                    .map(|(name, table)| (name, InputTable { path: table.path.map(|path| path.map(&join)), ..table }))
+                    .collect()
+            }),
+            initial_state: self.initial_state.map(|path| folder.join(path)),
             data: self.data.map(|path| folder.join(path)),
             output: self.output.map(|path| if path == Path::new("-") { path } else { folder.join(path) }),
             ..self
@@ -221,14 +246,6 @@ pub fn duration(name: &str, text: &str) -> Result<Duration> {
     let parsed: jiff::SignedDuration =
         text.parse().with_context(|| format!("{name} is '{text}', which is no duration: write 10s, 30m or 1h 30m"))?;
     Duration::try_from(parsed).with_context(|| format!("{name} is '{text}', which is negative"))
-}
-
-fn time_format(name: &str) -> Result<TimeFormat> {
-    let formats = [TimeFormat::EpochMs, TimeFormat::EpochS, TimeFormat::Rfc3339];
-    match formats.into_iter().find(|format| format.name() == name) {
-        Some(format) => Ok(format),
-        None => bail!("event-time-format is '{name}': epoch-ms, epoch-s and rfc3339 are possible"),
-    }
 }
 
 fn trigger(text: Option<&str>, follow: bool) -> Result<Trigger> {

@@ -1,6 +1,7 @@
 //! The nouns of the stream: ids, times, records and events. Depends on nothing.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A fixed share of the key space, with its own state file and thread. From 0.
@@ -12,6 +13,16 @@ pub struct PartitionId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BatchId(pub u64);
+
+/// One of the inputs of a rule, numbered in the order of their names. From 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InputId(pub u32);
+
+impl InputId {
+    /// The imported states, which are read from files and planned as events are.
+    pub const IMPORTS: InputId = InputId(u32::MAX);
+}
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -57,6 +68,8 @@ pub struct Position {
 /// What a batch reads of one source partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffsetRange {
+    /// Which input it belongs to.
+    pub input: InputId,
     /// The source partition: for files, the path as it was found.
     pub file: String,
     /// Where reading begins.
@@ -64,6 +77,9 @@ pub struct OffsetRange {
     /// Where it ends; what lies before it has been read.
     pub to: Position,
 }
+
+/// How far each file of each input was read.
+pub type Positions = BTreeMap<(InputId, String), Position>;
 
 /// One raw record: a line of JSON, without its line break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +119,7 @@ pub struct RecordBatch {
     pub text: Vec<u8>,
     /// The records in source order: files in the order of `ranges`, lines in order.
     pub records: Vec<Record>,
-    /// What was read, in reading order. A file occurs once.
+    /// What was read, in reading order. A file of an input occurs once.
     pub ranges: Vec<OffsetRange>,
     /// Records that the source could not read as such: too long, invalid UTF-8, a wrong number of CSV columns.
     pub rejected: Vec<Rejected>,

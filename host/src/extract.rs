@@ -10,6 +10,7 @@ use anyhow::{Result, ensure};
 use fields::Fields;
 use serde_json::value::RawValue;
 use std::fmt;
+use std::ops::Range;
 
 pub use time::TimeFormat;
 
@@ -89,14 +90,12 @@ impl Extractor {
         Ok(Extractor { fields, keys, time: event_time })
     }
 
-    /// Replaces what `out` holds with the events of a batch. `out` is passed in so that its memory is used again.
-    pub fn extract(&self, batch: &RecordBatch, out: &mut Extracted) {
-        out.keys.clear();
-        out.events.clear();
-        out.rejected.clear();
-        out.events.reserve(batch.records.len());
+    /// Adds the events found in some of a batch's records.
+    pub fn extract(&self, batch: &RecordBatch, records: Range<usize>, out: &mut Extracted) {
+        out.events.reserve(records.len());
         let mut found = vec![None; self.fields.count()];
-        for (index, record) in batch.records.iter().enumerate() {
+        for index in records {
+            let record = &batch.records[index];
             let text = batch.text_of(record);
             let key_start = out.keys.len();
             match self.event(text, &mut found, &mut out.keys) {
@@ -133,6 +132,11 @@ impl Extractor {
             Some((pointer, format)) => format.read(found[self.keys.len()].map(RawValue::get), pointer),
         }
     }
+}
+
+/// The key that a row of imported state names, as events with that key have it.
+pub fn imported_key(value: &RawValue) -> Result<Vec<u8>, String> {
+    key::imported(value)
 }
 
 fn rejected(record: &Record, refusal: Refusal, text: &[u8]) -> Rejected {

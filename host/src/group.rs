@@ -46,6 +46,8 @@ pub struct BatchContext {
     pub watermark: Option<Millis>,
     /// The same on every re-run.
     pub seed: [u8; 16],
+    /// A batch query: timeouts may be set and never fire.
+    pub batch_query: bool,
 }
 
 /// Groups in columns: what crosses into a rule. See `wit/rule.wit` for the meaning of each column.
@@ -75,6 +77,8 @@ pub struct GroupColumns {
 
 /// The group is called because its timeout is due.
 pub const GROUP_TIMED_OUT: u8 = 1;
+/// The group is called with imported state.
+pub const GROUP_INITIAL: u8 = 1 << 1;
 /// With [`GROUP_TIMED_OUT`]: the timeout was set in processing time.
 pub const GROUP_TIMED_OUT_IN_PROCESSING_TIME: u8 = 1 << 2;
 

@@ -1,8 +1,12 @@
 //! [`Host`]: one rule over one source: plans batches, hands them to the partitions, delivers their outputs.
 
+mod batch_query;
+
 use crate::clock::{Clock, Stopwatch};
-use crate::event::{BatchId, Millis, PartitionId, RecordBatch};
+use crate::config;
+use crate::event::{BatchId, InputId, Millis, OffsetRange, PartitionId, RecordBatch};
 use crate::extract::Extractor;
+use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
 use crate::limits::Limits;
@@ -13,6 +17,7 @@ use crate::sink::Sink;
 use crate::source::{EmptySource, ReadLimit, ReadStatus, Source};
 use crate::state::{OutputBlock, PlanLog};
 use crate::wasm::{Component, component::Loader};
+use crate::watermark::{InputWatermark, Watermarks};
 use crate::workers::Workers;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::VecDeque;
@@ -34,10 +39,10 @@ pub struct Settings {
     pub folder: PathBuf,
     /// What the folder belongs to; its id is used only when the folder is new.
     pub identity: Identity,
-    /// Finds key and time.
-    pub extractor: Extractor,
-    /// How far the watermark stays behind the greatest event time.
-    pub watermark_delay: Duration,
+    /// How each input is read, in the order of the identity's.
+    pub inputs: Vec<InputSettings>,
+    /// States that a new folder begins with.
+    pub initial_state: Option<PathBuf>,
     /// The rule's parameters.
     pub parameters: serde_json::Value,
     /// What the rule may use.
@@ -46,6 +51,25 @@ pub struct Settings {
     pub batch: ReadLimit,
     /// Threads for the partitions.
     pub threads: usize,
+    /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
+    pub batch_query: bool,
+}
+
+/// How an input is read.
+#[derive(Debug)]
+pub struct InputSettings {
+    /// Finds key and time.
+    pub extractor: Extractor,
+    /// How it moves the watermark.
+    pub watermark: InputWatermark,
+}
+
+impl InputSettings {
+    /// As a configuration says.
+    pub fn of(input: &config::Input) -> Result<Self> {
+        let extractor = Extractor::new(input.key.clone(), input.event_time.clone())?;
+        Ok(InputSettings { extractor, watermark: input.watermark })
+    }
 }
 
 /// When batches are made.
@@ -74,6 +98,8 @@ pub struct Host {
     sink: Box<dyn Sink>,
     plan_log: PlanLog,
     workers: Workers,
+    imports: Imports,
+    watermarks: Watermarks,
     id: String,
     last: Option<Plan>,
     delivered: Option<BatchId>,
@@ -100,7 +126,8 @@ impl Host {
         loader: Arc<Loader>,
         sink: Box<dyn Sink>,
     ) -> Result<Self> {
-        check_component(&component, &settings)?;
+        check_event_time(&component, &settings)?;
+        ensure!(settings.inputs.len() == settings.identity.inputs.len(), "each input needs its settings");
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
         let lock = lock(&settings.folder)?;
@@ -112,7 +139,13 @@ impl Host {
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
+        if let Some(path) = &settings.initial_state {
+            imports::add_initial(&settings.folder, path, last.is_some())?;
+        }
+        let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
         Ok(Host {
+            imports: Imports::new(&settings.folder),
+            watermarks: Watermarks::new(settings.identity.watermark_policy, of_inputs),
             settings,
             clock,
             component,
@@ -131,24 +164,26 @@ impl Host {
     /// Finishes what a crash interrupted: runs planned batches again and delivers outputs that are not known to be delivered.
     /// Then lets the source continue after what was planned.
     pub fn recover(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
-        source.seek(self.plan_log.positions()?)?;
-        let committed = self.workers.committed_at_start().to_vec();
+        let positions = self.plan_log.positions()?;
+        self.imports.seek(&positions)?;
+        source.seek(&positions)?;
+        let committed = self.workers.take_committed_at_start();
         let after = |batch: Option<BatchId>| batch.map_or(0, |batch| batch.0 + 1);
-        let uncommitted = committed.iter().map(|&batch| after(batch)).min().unwrap_or(0);
+        // A host that has recovered already has nothing to run again.
+        let uncommitted = committed.iter().map(|&batch| after(batch)).min().unwrap_or(u64::MAX);
         let first = uncommitted.min(after(self.delivered));
         for plan in self.plan_log.from(BatchId(first))? {
             let started = Stopwatch::start();
             let mut records = RecordBatch::default();
             if plan.batch.0 >= uncommitted {
-                source
-                    .replay(&plan.ranges, &mut records)
+                self.replay(source, &plan.ranges, &mut records)
                     .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
             }
             let component = self.components.get(&plan.digest, &self.component)?;
             // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
             // batch of which only some partitions still have the outputs.
             self.plan_log.set_delivered(self.delivered)?;
-            let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
+            let input = self.batch_input(records);
             let read_ms = started.elapsed_ms();
             self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms: 0 })?;
             self.settle_all(source, observer)?;
@@ -166,10 +201,14 @@ impl Host {
     ) -> Result<()> {
         self.recover(source, observer)?;
         self.components.keep(&self.component)?;
+        if self.settings.batch_query {
+            self.run_batch_query(source, stop, observer)?;
+            return self.plan_log.set_delivered(self.delivered);
+        }
         while !stop.load(Ordering::Relaxed) {
             let started = Stopwatch::start();
             let mut records = RecordBatch::default();
-            let status = source.read(self.settings.batch, &mut records)?;
+            let status = self.read(source, &mut records)?;
             if !records.ranges.is_empty() {
                 self.begin(records, started, None)?;
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
@@ -212,11 +251,36 @@ impl Host {
 
     /// The watermark that the next batch would have.
     pub fn next_watermark(&self) -> Option<Millis> {
-        self.settings.identity.event_time.as_ref()?;
-        let Some(last) = &self.last else { return Some(Millis(0)) };
-        let delay_ms = i64::try_from(self.settings.watermark_delay.as_millis()).unwrap_or(i64::MAX);
-        let moved = last.event_time_max.map(|max| Millis(max.0.saturating_sub(delay_ms)));
-        Some(last.watermark.into_iter().chain(moved).chain([Millis(0)]).max().unwrap_or_default())
+        let next = || match self.settings.batch_query {
+            // As in Spark: there is none in a batch query, and this says so.
+            true => Millis(-1),
+            false => self.watermarks.next(self.last.as_ref(), self.now()),
+        };
+        self.settings.identity.has_event_time().then(next)
+    }
+
+    /// Reads the next batch: states that wait to be imported first, and events only with the last of them.
+    fn read(&mut self, source: &mut dyn Source, records: &mut RecordBatch) -> Result<ReadStatus> {
+        if self.imports.read(self.settings.batch, records)? == ReadStatus::More {
+            return Ok(ReadStatus::More);
+        }
+        let status = source.read(self.settings.batch, records)?;
+        let now = self.now();
+        self.watermarks.observe(records, now);
+        Ok(status)
+    }
+
+    fn replay(&mut self, source: &mut dyn Source, ranges: &[OffsetRange], records: &mut RecordBatch) -> Result<()> {
+        let imported = ranges.iter().take_while(|range| range.input == InputId::IMPORTS).count();
+        if imported > 0 {
+            self.imports.replay(&ranges[..imported], records)?;
+        }
+        source.replay(&ranges[imported..], records)
+    }
+
+    fn batch_input(&self, records: RecordBatch) -> BatchInput {
+        let extractors = self.settings.inputs.iter().map(|input| &input.extractor);
+        BatchInput::new(records, extractors, self.settings.identity.partitions)
     }
 
     fn now(&self) -> Millis {
@@ -241,10 +305,9 @@ impl Host {
     }
 
     fn begin(&mut self, records: RecordBatch, started: Stopwatch, watermark_at_least: Option<Millis>) -> Result<()> {
-        let partitions = self.settings.identity.partitions;
-        let input = BatchInput::new(records, &self.settings.extractor, partitions);
+        let input = self.batch_input(records);
         let read_ms = started.elapsed_ms();
-        let plan = self.plan(&input.records, input.event_time_max_ms().map(Millis), watermark_at_least);
+        let plan = self.plan(&input, watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
         let plan_ms = started.elapsed_ms() - read_ms;
         let component = Arc::clone(&self.component);
@@ -263,25 +326,32 @@ impl Host {
         Ok(())
     }
 
-    fn plan(&self, records: &RecordBatch, event_time_max: Option<Millis>, watermark_at_least: Option<Millis>) -> Plan {
+    fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {
         let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
         let watermark = self.next_watermark().map(|watermark| watermark.max(watermark_at_least.unwrap_or(watermark)));
-        let before = self.last.as_ref().and_then(|last| last.event_time_max);
-        let has_event_time = self.settings.identity.event_time.is_some();
+        let mut event_times_max = match self.settings.identity.has_event_time() {
+            true => input.event_times_max(self.settings.inputs.len()),
+            false => Vec::new(),
+        };
+        let before = self.last.iter().flat_map(|last| &last.event_times_max);
+        for (max, before) in event_times_max.iter_mut().zip(before) {
+            *max = (*max).max(*before);
+        }
         Plan {
             batch,
-            ranges: records.ranges.clone(),
+            ranges: input.records.ranges.clone(),
             time: self.now(),
             watermark,
             late_watermark: match &self.last {
                 Some(last) => last.watermark,
                 None => watermark.map(|_| Millis(0)),
             },
-            event_time_max: before.into_iter().chain(event_time_max).max().filter(|_| has_event_time),
+            event_times_max,
             seed: format!("{:032x}", xxh3_128_with_seed(self.id.as_bytes(), batch.0)),
             digest: self.component.digest().to_owned(),
             parameters: self.settings.parameters.to_string(),
             limits: self.settings.limits.clone(),
+            batch_query: self.settings.batch_query,
         }
     }
 
@@ -325,7 +395,7 @@ impl Host {
             partitions: self.settings.identity.partitions,
             plan: &done.work.plan,
             rows: done.work.input.records_read(),
-            source: source.description(),
+            source: source.descriptions().join(", "),
             sink: self.sink.description(),
             read_ms: done.read_ms,
             plan_ms: done.plan_ms,
@@ -362,10 +432,10 @@ impl Observer for BatchOutcome {
     }
 }
 
-fn check_component(component: &Component, settings: &Settings) -> Result<()> {
+fn check_event_time(component: &Component, settings: &Settings) -> Result<()> {
     let needs_event_time = component.description().timeout == crate::description::TimeoutKind::EventTime;
     ensure!(
-        !needs_event_time || settings.identity.event_time.is_some(),
+        !needs_event_time || settings.identity.has_event_time() || settings.batch_query,
         "the rule sets timeouts in event time and the input has none: name its field with --event-time"
     );
     Ok(())

@@ -4,11 +4,13 @@
 //! here feeds that function or makes its answer durable. The modules in the order in which an event meets them:
 //!
 //! - [`source`] reads records, [`extract`] finds the key and event time of each, [`input`] sorts them to partitions.
-//! - [`host`] cuts them into batches and writes the [`plan`] of each before it runs.
+//! - [`host`] cuts them into batches and writes the [`plan`] of each before it runs; [`watermark`] says how far event time has come.
+//! - [`imports`] are states that are put in from outside.
 //! - [`kept_components`] keeps the code of every rule that a batch was planned with.
 //! - [`workers`] are the threads that own partitions; [`partition`] runs one batch in one of them.
 //! - [`grouped`] brings events together by key, [`group`] is what crosses into the rule, [`evaluate`] calls it so that a group that fails, fails alone, and [`wasm`] is the
 //!   sandbox that it runs in.
+//! - [`imported`] are the states that a batch puts in.
 //! - [`staged`] collects what the calls decided, and [`state`] commits it.
 //! - [`sink`] takes the outputs, [`progress`] tells what was done.
 //!
@@ -25,6 +27,8 @@ pub mod r#gen;
 pub mod group;
 pub mod grouped;
 pub mod host;
+pub mod imported;
+pub mod imports;
 pub mod input;
 pub mod inspection;
 pub mod kept_components;
@@ -38,4 +42,5 @@ pub mod source;
 pub mod staged;
 pub mod state;
 pub mod wasm;
+pub mod watermark;
 pub mod workers;

@@ -4,9 +4,10 @@ use crate::clock::Stopwatch;
 use crate::evaluate::{Evaluated, Evaluator};
 use crate::event::{BatchId, Millis, PartitionId};
 use crate::group::{
-    BatchContext, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, GroupColumns, TimeoutClock, item,
+    BatchContext, GROUP_INITIAL, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, GroupColumns, TimeoutClock, item,
 };
 use crate::grouped::Grouped;
+use crate::imported::ImportedRows;
 use crate::input::BatchInput;
 use crate::plan::Plan;
 use crate::staged::{GroupBefore, Staged};
@@ -80,9 +81,20 @@ pub struct PartitionReport {
 #[derive(Default)]
 struct Call {
     columns: GroupColumns,
-    loaded: Vec<Option<Loaded>>,
+    loaded: Vec<LoadedGroup>,
     /// The events of each group, as a range of `Grouped::events`.
     events: Vec<(u32, u32)>,
+}
+
+/// The row of a group when it is called.
+#[derive(Debug, Clone, Copy)]
+struct LoadedGroup {
+    /// The row; none when the key has none.
+    row: Option<Loaded>,
+    /// Whether the key had a row before this batch, an imported one left out.
+    existed: bool,
+    /// Whether the row is imported in this batch.
+    imported: bool,
 }
 
 impl Partition {
@@ -113,24 +125,28 @@ impl Partition {
             return self.report_committed(batch);
         }
         let attempt = || format!("batch {batch} failed in partition {}", self.id);
-        let drops_late = work.component.description().timeout.allows_event_time();
+        let drops_late = work.component.description().timeout.allows_event_time() && !work.plan.batch_query;
         let late_watermark = work.plan.late_watermark.filter(|_| drops_late);
         let grouped = Grouped::new(&work.input, self.id, late_watermark);
         let context = self.context(work);
+        let mut staged = Staged::default();
+        if self.id == PartitionId(0) {
+            staged.dead_letters = work.input.rejected();
+        }
+        let description = work.component.description();
         let mut run = Run {
+            imported: ImportedRows::new(&work.input, self.id, description, &mut staged.dead_letters),
             db: &mut self.db,
             work,
             grouped: &grouped,
             evaluator: Evaluator::new(&work.component, &work.plan, &context),
             thresholds: thresholds(work),
-            staged: Staged::default(),
+            staged,
             report: PartitionReport { rows_dropped: grouped.late, ..PartitionReport::default() },
         };
-        if self.id == PartitionId(0) {
-            run.staged.dead_letters = work.input.rejected();
-        }
         let calling = Stopwatch::start();
         run.call_groups_with_events().with_context(attempt)?;
+        run.call_imported_groups().with_context(attempt)?;
         run.call_due_groups().with_context(attempt)?;
         run.report.call_ms = calling.elapsed_ms();
         run.commit().with_context(attempt)
@@ -152,6 +168,7 @@ impl Partition {
             time: work.plan.time,
             watermark: work.plan.watermark,
             seed: work.plan.seed_bytes(),
+            batch_query: work.plan.batch_query,
         }
     }
 }
@@ -161,6 +178,7 @@ struct Run<'a> {
     db: &'a mut PartitionDb,
     work: &'a Work,
     grouped: &'a Grouped,
+    imported: ImportedRows<'a>,
     evaluator: Evaluator<'a>,
     thresholds: Thresholds,
     staged: Staged,
@@ -184,6 +202,23 @@ impl<'a> Run<'a> {
                 }
             }
             call.events.push((group.start, group.end));
+            call.columns.close_group();
+            self.call_if_full(&mut call)?;
+        }
+        self.call(&mut call)
+    }
+
+    /// The keys whose state is imported and that had no events in this batch.
+    fn call_imported_groups(&mut self) -> Result<()> {
+        let mut call = Call::default();
+        let keys: Vec<_> = self.imported.iter().filter(|row| !row.is_called).map(|row| (row.key, row.as_is)).collect();
+        for (key, as_is) in keys {
+            if as_is {
+                self.put_as_is(key)?;
+                continue;
+            }
+            self.load(&mut call, xxh3_64(key), key, 0)?;
+            call.events.push((0, 0));
             call.columns.close_group();
             self.call_if_full(&mut call)?;
         }
@@ -224,15 +259,37 @@ impl<'a> Run<'a> {
         let input = &self.work.input;
         let first_events = self.grouped.groups.iter().map(|group| input.event(group.first_event));
         let called: HashSet<&[u8]> = first_events.map(|event| input.extracted.key_of(event)).collect();
-        due.retain(|(_, key)| !called.contains(key.as_slice()));
+        due.retain(|(_, key)| !called.contains(key.as_slice()) && !self.imported.contains(key));
         Ok(due)
     }
 
-    /// Adds a key with its state to a call.
-    fn load(&self, call: &mut Call, hash: u64, key: &[u8], flags: u8) -> Result<()> {
-        let loaded = self.db.load(hash, key, &mut call.columns.states)?;
+    fn put_as_is(&mut self, key: &[u8]) -> Result<()> {
+        let existed = self.db.load(xxh3_64(key), key, &mut Vec::new())?.is_some();
+        if let Some(row) = self.imported.get_mut(key) {
+            self.staged.put(
+                key,
+                existed,
+                row.state.as_ref().map(|(state, schema)| (state.as_slice(), *schema)),
+                row.timeout,
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds a key with its state to a call. An imported state takes the place of the one that the key had.
+    fn load(&mut self, call: &mut Call, hash: u64, key: &[u8], mut flags: u8) -> Result<()> {
+        let states = call.columns.states.len();
+        let row = self.db.load(hash, key, &mut call.columns.states)?;
+        let mut loaded = LoadedGroup { row, existed: row.is_some(), imported: false };
+        if let Some(imported) = self.imported.get_mut(key) {
+            call.columns.states.truncate(states);
+            call.columns.states.extend_from_slice(imported.bytes());
+            (loaded.row, loaded.imported) = (Some(imported.loaded()), true);
+            imported.is_called = true;
+            flags |= if imported.as_is { 0 } else { GROUP_INITIAL };
+        }
         call.columns.keys.extend_from_slice(key);
-        call.columns.state_schemas.push(loaded.and_then(|loaded| loaded.schema).unwrap_or(0));
+        call.columns.state_schemas.push(loaded.row.and_then(|row| row.schema).unwrap_or(0));
         call.columns.flags.push(flags);
         call.loaded.push(loaded);
         Ok(())
@@ -330,10 +387,12 @@ impl Taking<'_> {
     fn take(&mut self, call: &Call, group: usize, evaluated: &Evaluated<'_>) {
         let columns = &call.columns;
         let loaded = call.loaded[group];
-        let timeout = loaded.and_then(|loaded| loaded.timeout);
+        let timeout = loaded.row.and_then(|row| row.timeout);
         let before = GroupBefore {
             key: columns.key_of(group),
-            loaded,
+            loaded: loaded.row,
+            existed: loaded.existed,
+            imported: loaded.imported,
             state: item(&columns.states, &columns.state_ends, group),
             timed_out: columns.flags[group] & GROUP_TIMED_OUT != 0,
             was_due: timeout.is_some_and(|timeout| self.thresholds.is_due(timeout)),
@@ -356,6 +415,9 @@ impl Taking<'_> {
 /// Which timeouts this batch fires: those of the clocks that the rule uses.
 fn thresholds(work: &Work) -> Thresholds {
     let timeout = work.component.description().timeout;
+    if work.plan.batch_query {
+        return Thresholds { processing_time: None, event_time: None };
+    }
     Thresholds {
         processing_time: timeout.allows_processing_time().then_some(work.plan.time),
         event_time: work.plan.watermark.filter(|_| timeout.allows_event_time()),

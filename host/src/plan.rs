@@ -2,6 +2,7 @@
 
 use crate::event::{BatchId, Millis, OffsetRange};
 use crate::limits::Limits;
+use crate::watermark::WatermarkPolicy;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +15,12 @@ pub struct Plan {
     pub ranges: Vec<OffsetRange>,
     /// Processing time.
     pub time: Millis,
-    /// The watermark: timeouts in event time before it are due. None when the input has no event time.
+    /// The watermark: timeouts in event time before it are due. None when the inputs have no event time.
     pub watermark: Option<Millis>,
     /// The watermark of the batch before: events at or before it are late.
     pub late_watermark: Option<Millis>,
-    /// The greatest event time of this batch and all before it: what the next watermark is made from.
-    pub event_time_max: Option<Millis>,
+    /// The greatest event time of each input in this batch and all before it: what the next watermark is made from.
+    pub event_times_max: Vec<Option<Millis>>,
     /// Sixteen bytes for rules that want random numbers, in hexadecimal.
     pub seed: String,
     /// The component.
@@ -28,6 +29,9 @@ pub struct Plan {
     pub parameters: String,
     /// What it may use: a group that fails at a limit must fail at it again.
     pub limits: Limits,
+    /// A batch query: all of the input, no state before and none kept, no late events, and timeouts never fire.
+    #[serde(default)]
+    pub batch_query: bool,
 }
 
 /// What a data folder was made with and must be used with: a re-run of a planned batch would differ otherwise.
@@ -37,18 +41,27 @@ pub struct Identity {
     pub rule: String,
     /// The number of partitions.
     pub partitions: u32,
-    /// JSON Pointers to the parts of the key.
-    pub key: Vec<String>,
-    /// JSON Pointer to the event time.
-    pub event_time: Option<String>,
-    /// The format of the event time.
-    pub event_time_format: String,
+    /// What is read, in the order of the names.
+    pub inputs: Vec<InputIdentity>,
+    /// Which of the inputs' watermarks is the rule's.
+    pub watermark_policy: WatermarkPolicy,
     /// Longer records are rejected.
     pub record_bytes_max: usize,
     /// CSV columns that stay text.
     pub csv_text: Vec<String>,
     /// Unique for this folder: seeds are made from it.
     pub id: String,
+}
+
+/// What an input was read as.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputIdentity {
+    /// Its name.
+    pub name: String,
+    /// JSON Pointers to the parts of the key.
+    pub key: Vec<String>,
+    /// JSON Pointer to the event time, and how it is written.
+    pub event_time: Option<(String, String)>,
 }
 
 impl Plan {
@@ -64,25 +77,38 @@ impl Plan {
 }
 
 impl Identity {
-    /// Refuses another rule, key, event time or number of partitions, naming what differs.
+    /// Whether events have a time: all inputs do, or none.
+    pub fn has_event_time(&self) -> bool {
+        self.inputs.iter().any(|input| input.event_time.is_some())
+    }
+
+    /// Refuses another rule, other inputs or another number of partitions, naming what differs.
     pub fn check_same(&self, wanted: &Identity) -> Result<()> {
-        let differences: Vec<String> = [
-            ("the rule is", self.rule.clone(), wanted.rule.clone()),
-            ("the number of partitions is", self.partitions.to_string(), wanted.partitions.to_string()),
-            ("the key is", self.key.join(" "), wanted.key.join(" ")),
-            (
-                "the event time is",
-                self.event_time.clone().unwrap_or_default(),
-                wanted.event_time.clone().unwrap_or_default(),
-            ),
-            ("the event time's format is", self.event_time_format.clone(), wanted.event_time_format.clone()),
-            ("record-bytes-max is", self.record_bytes_max.to_string(), wanted.record_bytes_max.to_string()),
-            ("csv-text is", self.csv_text.join(" "), wanted.csv_text.join(" ")),
-        ]
-        .into_iter()
-        .filter(|(_, found, wanted)| found != wanted)
-        .map(|(what, found, wanted)| format!("{what} '{found}' there and '{wanted}' here"))
-        .collect();
+        let names = |identity: &Identity| -> String {
+            identity.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let policy = |identity: &Identity| identity.watermark_policy.name().to_owned();
+        let mut pairs = vec![
+            ("the rule is".to_owned(), self.rule.clone(), wanted.rule.clone()),
+            ("the number of partitions is".to_owned(), self.partitions.to_string(), wanted.partitions.to_string()),
+            ("the list of inputs is".to_owned(), names(self), names(wanted)),
+            ("the watermark policy is".to_owned(), policy(self), policy(wanted)),
+            ("record-bytes-max is".to_owned(), self.record_bytes_max.to_string(), wanted.record_bytes_max.to_string()),
+            ("csv-text is".to_owned(), self.csv_text.join(" "), wanted.csv_text.join(" ")),
+        ];
+        for (found, wanted) in self.inputs.iter().zip(&wanted.inputs) {
+            // Nobody who has one input has named it.
+            let of = if self.inputs.len() == 1 { String::new() } else { format!(" of {}", found.name) };
+            let time = |input: &InputIdentity| input.event_time.clone().unwrap_or_default();
+            pairs.push((format!("the key{of} is"), found.key.join(" "), wanted.key.join(" ")));
+            pairs.push((format!("the event time{of} is"), time(found).0, time(wanted).0));
+            pairs.push((format!("the event time's format{of} is"), time(found).1, time(wanted).1));
+        }
+        let differences: Vec<String> = pairs
+            .into_iter()
+            .filter(|(_, found, wanted)| found != wanted)
+            .map(|(what, found, wanted)| format!("{what} '{found}' there and '{wanted}' here"))
+            .collect();
         if differences.is_empty() {
             return Ok(());
         }

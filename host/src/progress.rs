@@ -158,7 +158,9 @@ impl Progress {
                 ("addBatch", max(|report| report.call_ms + report.commit_ms)),
                 ("triggerExecution", run.duration_ms),
             ]),
-            event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, plan.event_time_max)),
+            event_time: plan.watermark.map(|watermark| {
+                EventTimeProgress::new(watermark, plan.event_times_max.iter().copied().flatten().max())
+            }),
             state_operators: vec![StateOperatorProgress {
                 operator_name: "flatMapGroupsWithState",
                 num_rows_total: sum(|report| report.rows_total),

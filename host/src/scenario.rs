@@ -7,12 +7,12 @@
 mod matching;
 
 use crate::clock::Clock;
-use crate::config::{Config, Settings as FileSettings};
-use crate::event::{KeyGroup, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
-use crate::extract::{Extractor, TimeFormat};
-use crate::host::{Host, Settings};
+use crate::config::{Config, Input, Settings as FileSettings};
+use crate::event::{InputId, KeyGroup, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
+use crate::extract::TimeFormat;
+use crate::host::{Host, InputSettings, Settings};
 use crate::inspection::{StateDecoder, row_to_json};
-use crate::plan::Identity;
+use crate::plan::{Identity, InputIdentity};
 use crate::sink::MemorySink;
 use crate::source::ReadLimit;
 use crate::state::reader::PartitionReader;
@@ -52,6 +52,8 @@ pub struct Scenario {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Step {
+    /// Which input the event comes from, for rules with several.
+    input: Option<String>,
     at: Option<String>,
     event: Option<toml::Value>,
     advance_event_to: Option<String>,
@@ -150,7 +152,7 @@ impl Scenario {
 /// A scenario on its way.
 struct Player<'a> {
     scenario: &'a Scenario,
-    event_time: Option<(String, TimeFormat)>,
+    inputs: Vec<Input>,
     host: Host,
     clock: Clock,
     outputs: MemorySink,
@@ -165,12 +167,16 @@ impl<'a> Player<'a> {
         let clock = Clock::manual(scenario.start()?);
         let outputs = MemorySink::default();
         let description = stage.component.description();
+        let of_input = |input: &Input| InputIdentity {
+            name: input.name.clone(),
+            key: input.key.clone(),
+            event_time: input.event_time.clone().map(|(pointer, format)| (pointer, format.name().to_owned())),
+        };
         let identity = Identity {
             rule: description.name.clone(),
             partitions: PARTITIONS,
-            key: config.key.clone(),
-            event_time: config.event_time.as_ref().map(|(pointer, _)| pointer.clone()),
-            event_time_format: String::new(),
+            inputs: config.inputs.iter().map(of_input).collect(),
+            watermark_policy: config.watermark_policy.unwrap_or_default(),
             record_bytes_max: config.record_bytes_max,
             csv_text: Vec::new(),
             id: "scenario".to_owned(),
@@ -178,19 +184,20 @@ impl<'a> Player<'a> {
         let settings = Settings {
             folder: folder.to_owned(),
             identity,
-            extractor: Extractor::new(config.key.clone(), config.event_time.clone())?,
-            watermark_delay: config.watermark_delay,
+            inputs: config.inputs.iter().map(InputSettings::of).collect::<Result<_>>()?,
+            initial_state: None,
             parameters: config.parameters.clone(),
             limits: config.limits.clone(),
             batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
             threads: 1,
+            batch_query: false,
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));
         let host = Host::open(settings, clock.clone(), component, loader, Box::new(outputs.clone()))?;
         Ok(Player {
             scenario,
-            event_time: config.event_time.clone(),
+            inputs: config.inputs.clone(),
             host,
             clock,
             outputs,
@@ -211,7 +218,7 @@ impl<'a> Player<'a> {
                     if let Some(at) = at {
                         self.clock.advance_to(at);
                     }
-                    self.add(event, at, &mut records)?;
+                    self.add(step.input.as_deref(), event, at, &mut records)?;
                 }
                 Step { advance_event_to: Some(time), .. } => watermark = Some(self.scenario.time(time)?),
                 Step { advance_wall_to: Some(time), .. } => self.clock.advance_to(self.scenario.time(time)?),
@@ -227,9 +234,22 @@ impl<'a> Player<'a> {
     }
 
     /// Adds an event to a batch, with its time filled in when it has none.
-    fn add(&mut self, event: &toml::Value, at: Option<Millis>, records: &mut RecordBatch) -> Result<()> {
+    fn add(
+        &mut self,
+        input: Option<&str>,
+        event: &toml::Value,
+        at: Option<Millis>,
+        records: &mut RecordBatch,
+    ) -> Result<()> {
+        let number = match input {
+            None => 0,
+            Some(name) => self.inputs.iter().position(|input| input.name == name).with_context(|| {
+                let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+                format!("the rule has no input {name}: it has {}", names.join(", "))
+            })?,
+        };
         let mut event = serde_json::to_value(event)?;
-        if let (Some((pointer, format)), Some(at)) = (&self.event_time, at)
+        if let (Some((pointer, format)), Some(at)) = (&self.inputs[number].event_time, at)
             && event.pointer(pointer).is_none()
         {
             let time = match format {
@@ -239,15 +259,17 @@ impl<'a> Player<'a> {
             };
             put(&mut event, pointer, time)?;
         }
-        if records.ranges.is_empty() {
+        let id = InputId(number as u32);
+        if records.ranges.last().is_none_or(|last| last.input != id) {
             let from = Position { offset: self.line, line: self.line };
-            records.ranges.push(OffsetRange { file: "scenario".to_owned(), from, to: from });
+            records.ranges.push(OffsetRange { input: id, file: "scenario".to_owned(), from, to: from });
         }
+        let range = records.ranges.len() - 1;
         self.line += 1;
         let start = records.text.len() as u32;
         serde_json::to_writer(&mut records.text, &event)?;
-        records.records.push(Record { start, end: records.text.len() as u32, range: 0, line: self.line });
-        records.ranges[0].to = Position { offset: self.line, line: self.line };
+        records.records.push(Record { start, end: records.text.len() as u32, range: range as u32, line: self.line });
+        records.ranges[range].to = Position { offset: self.line, line: self.line };
         Ok(())
     }
 

@@ -28,8 +28,12 @@ pub struct Staged {
 pub struct GroupBefore<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its row; none when it had none.
+    /// Its row, which may be imported in this batch; none when it had none.
     pub loaded: Option<Loaded>,
+    /// Whether it had a row before this batch.
+    pub existed: bool,
+    /// Whether its row is imported in this batch, and so must be written even when the call changes nothing.
+    pub imported: bool,
     /// Its state, empty when it had none.
     pub state: &'a [u8],
     /// Whether it was called for its timeout.
@@ -56,7 +60,9 @@ impl Staged {
             if let StateChange::Update(state) = outcome.change { state.len() } else { before.state.len() };
         let bytes = self.delta.bytes() + self.outputs.lines.len() + state_bytes + outcome.outputs.len();
         if bytes <= STAGED_BYTES_MAX {
-            return self.take_outcome(before, outcome, work.component.description().state_schema);
+            // In a batch query timeouts may be set, and nothing will ever look at them.
+            let timeout = outcome.timeout.filter(|_| !work.plan.batch_query);
+            return self.take_outcome(before, outcome, timeout, work.component.description().state_schema);
         }
         let message = format!(
             "the states and outputs of the batch are over {} MiB in this partition: write less, or lower batch-events",
@@ -77,25 +83,33 @@ impl Staged {
     /// | neither, timeout the same | left alone | - |
     ///
     /// One difference: a row that would have neither state nor timeout is deleted, where Spark keeps it for ever.
-    fn take_outcome(&mut self, before: &GroupBefore<'_>, outcome: &Outcome<'_>, state_schema: u32) {
+    fn take_outcome(
+        &mut self,
+        before: &GroupBefore<'_>,
+        outcome: &Outcome<'_>,
+        timeout: Option<Timeout>,
+        state_schema: u32,
+    ) {
         let old_timeout = before.loaded.and_then(|loaded| loaded.timeout);
         let old_state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
         match outcome.change {
             StateChange::Update(state) => {
                 self.rows_updated += 1;
-                self.put(before, Some((state, state_schema)), outcome.timeout);
+                self.put(before.key, before.existed, Some((state, state_schema)), timeout);
             }
             StateChange::Remove => {
-                match outcome.timeout {
+                match timeout {
                     None => self.rows_removed += 1,
                     Some(_) => self.rows_updated += 1,
                 }
-                self.put(before, None, outcome.timeout);
+                self.put(before.key, before.existed, None, timeout);
             }
-            StateChange::Keep if outcome.timeout != old_timeout => {
+            StateChange::Keep if timeout != old_timeout => {
                 self.rows_updated += 1;
-                self.put(before, old_state, outcome.timeout);
+                self.put(before.key, before.existed, old_state, timeout);
             }
+            // Putting it in is not counted, as in Spark.
+            StateChange::Keep if before.imported => self.put(before.key, before.existed, old_state, timeout),
             StateChange::Keep => {}
         }
         let mut start = outcome.outputs_start;
@@ -120,11 +134,12 @@ impl Staged {
         events: Vec<DeadEvent>,
     ) {
         let state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
+        let put = |staged: &mut Self, timeout| staged.put(before.key, before.existed, state, timeout);
         if before.timed_out {
-            self.put(before, state, None);
-        } else if before.was_due {
+            put(self, None);
+        } else if before.was_due || before.imported {
             // The row is written again as it is, so that its timeout, which was due and not called, is found again.
-            self.put(before, state, before.loaded.and_then(|loaded| loaded.timeout));
+            put(self, before.loaded.and_then(|loaded| loaded.timeout));
         }
         // A group that the rule itself refused has no fuel of interest; zero would look like a measurement.
         let fuel = (error.reason != Reason::UnreadableState).then_some(fuel);
@@ -139,12 +154,12 @@ impl Staged {
         });
     }
 
-    fn put(&mut self, before: &GroupBefore<'_>, state: Option<(&[u8], u32)>, timeout: Option<Timeout>) {
-        let existed = before.loaded.is_some();
+    /// Writes a row. `existed`: the key had one before this batch.
+    pub fn put(&mut self, key: &[u8], existed: bool, state: Option<(&[u8], u32)>, timeout: Option<Timeout>) {
         let exists = state.is_some() || timeout.is_some();
         self.rows_added += i64::from(exists) - i64::from(existed);
         if existed || exists {
-            self.delta.push(DeltaRow { key: before.key, state, timeout });
+            self.delta.push(DeltaRow { key, state, timeout });
         }
     }
 }

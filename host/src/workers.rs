@@ -57,9 +57,9 @@ impl Workers {
         Ok(Workers { threads: workers, reports, partitions, committed })
     }
 
-    /// The last batch that each partition had committed when it was opened.
-    pub fn committed_at_start(&self) -> &[Option<BatchId>] {
-        &self.committed
+    /// The last batch that each partition had committed when it was opened. Asked again, nothing: what came after is known.
+    pub fn take_committed_at_start(&mut self) -> Vec<Option<BatchId>> {
+        std::mem::take(&mut self.committed)
     }
 
     /// Hands a batch to all partitions.

@@ -75,10 +75,10 @@ fn a_scenario_that_does_not_hold_shows_what_differs_and_fails() {
 fn unknown_keys_of_a_rule_file_are_all_named() {
     let work = tempfile::tempdir().expect("a folder can be made");
     example_with(work.path(), "timeout-strictly-after.toml", "", "");
-    fs::write(work.path().join("rule.toml"), "key = '/user_id'\nevent-tiem = '/ts'\nbatch = 1\n[limits]\nfuel = 2\n")
+    fs::write(work.path().join("rule.toml"), "key = '/user_id'\nevent-tiem = '/ts'\nbatches = 1\n[limits]\nfuel = 2\n")
         .expect("the disk has room");
     for args in [&["test"][..], &["run", ".", "--input", "."]] {
-        run_in(work.path(), args).fails_with(&["rule.toml", "unknown keys: batch, event-tiem, limits.fuel"]);
+        run_in(work.path(), args).fails_with(&["rule.toml", "unknown keys: batches, event-tiem, limits.fuel"]);
     }
 }
 

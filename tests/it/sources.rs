@@ -1,9 +1,8 @@
 //! From files and standard input to events, through the public interface.
 
-use keyfold::event::{Position, RecordBatch};
+use keyfold::event::{Positions, RecordBatch};
 use keyfold::extract::{Extracted, Extractor, TimeFormat};
 use keyfold::source::{FileOptions, FileSource, ReadLimit, ReadStatus, Source, StdinSpool};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -41,7 +40,7 @@ type Described = (Vec<(String, i64)>, Vec<(u64, &'static str)>);
 
 fn described(batch: &RecordBatch) -> Described {
     let mut out = Extracted::default();
-    extractor().extract(batch, &mut out);
+    extractor().extract(batch, 0..batch.records.len(), &mut out);
     let key = |event| String::from_utf8(out.key_of(event).to_vec()).unwrap();
     let events = out.events.iter().map(|event| (key(event), event.time_ms)).collect();
     let rejected =
@@ -66,19 +65,19 @@ fn files_of_all_kinds_become_events_and_the_rest_is_rejected_with_its_line() {
 fn planned_ranges_replay_the_same_events_in_another_run() {
     let folder = folder_of_all_kinds();
     let open = || FileSource::new(patterns(folder.path()), FileOptions::default()).unwrap();
-    let mut positions: BTreeMap<String, Position> = BTreeMap::new();
+    let mut positions = Positions::new();
     let mut events = Vec::new();
     loop {
         // Every batch is read by a new run that knows only the positions.
         let mut source = open();
-        source.seek(positions.clone()).unwrap();
+        source.seek(&positions).unwrap();
         let mut batch = RecordBatch::default();
         let status = source.read(limit(2), &mut batch).unwrap();
         let mut again = RecordBatch::default();
         open().replay(&batch.ranges, &mut again).unwrap();
         assert_eq!(described(&again), described(&batch));
         assert_eq!((&again.rejected, &again.ranges), (&batch.rejected, &batch.ranges));
-        positions.extend(batch.ranges.iter().map(|range| (range.file.clone(), range.to)));
+        positions.extend(batch.ranges.iter().map(|range| ((range.input, range.file.clone()), range.to)));
         events.extend(described(&batch).0);
         if status == ReadStatus::Ended {
             break;

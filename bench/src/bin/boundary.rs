@@ -135,6 +135,7 @@ fn context() -> BatchContext {
         time: Millis(1_767_571_200_000),
         watermark: Some(Millis(1_767_571_200_000)),
         seed: [7; 16],
+        batch_query: false,
     }
 }
 

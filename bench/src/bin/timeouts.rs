@@ -4,16 +4,17 @@
 
 use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
-use keyfold::event::{Millis, OffsetRange, Position, Record, RecordBatch};
+use keyfold::event::{InputId, Millis, OffsetRange, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, Settings};
+use keyfold::host::{Host, InputSettings, Settings};
 use keyfold::limits::Limits;
-use keyfold::plan::Identity;
+use keyfold::plan::{Identity, InputIdentity};
 use keyfold::sink::MemorySink;
 use keyfold::source::ReadLimit;
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
+use keyfold::watermark::{InputWatermark, WatermarkPolicy};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,7 +87,12 @@ fn median(mut times: Vec<Duration>) -> Duration {
 fn events(numbers: std::ops::Range<u64>) -> RecordBatch {
     let mut records = RecordBatch::default();
     let at = |number: u64| Position { offset: number, line: number };
-    records.ranges.push(OffsetRange { file: "bench".to_owned(), from: at(numbers.start), to: at(numbers.end) });
+    records.ranges.push(OffsetRange {
+        input: InputId(0),
+        file: "bench".to_owned(),
+        from: at(numbers.start),
+        to: at(numbers.end),
+    });
     for number in numbers {
         let start = records.text.len() as u32;
         records.text.extend_from_slice(format!("{{\"key\":\"k{number}\",\"ts\":{}}}", number + 1).as_bytes());
@@ -107,9 +113,12 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
     let identity = Identity {
         rule: component.description().name.clone(),
         partitions: 2,
-        key: vec!["/key".to_owned()],
-        event_time: Some("/ts".to_owned()),
-        event_time_format: TimeFormat::EpochMs.name().to_owned(),
+        inputs: vec![InputIdentity {
+            name: "input".to_owned(),
+            key: vec!["/key".to_owned()],
+            event_time: Some(("/ts".to_owned(), TimeFormat::EpochMs.name().to_owned())),
+        }],
+        watermark_policy: WatermarkPolicy::Min,
         record_bytes_max: 0,
         csv_text: Vec::new(),
         id: "bench".to_owned(),
@@ -117,13 +126,17 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
     let settings = Settings {
         folder: folder.join("data"),
         identity,
-        extractor: Extractor::new(vec!["/key".to_owned()], event_time)?,
-        // Events must not make each other's timeouts due.
-        watermark_delay: Duration::from_secs(1_000_000),
+        inputs: vec![InputSettings {
+            extractor: Extractor::new(vec!["/key".to_owned()], event_time)?,
+            // Events must not make each other's timeouts due.
+            watermark: InputWatermark { delay: Duration::from_secs(1_000_000), idle_after: None },
+        }],
+        initial_state: None,
         parameters: serde_json::json!({}),
         limits,
         batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
         threads: 2,
+        batch_query: false,
     };
     Host::open(settings, Clock::manual(Millis(0)), component, loader, Box::new(MemorySink::default()))
 }

@@ -5,16 +5,17 @@ use super::{interrupt, style};
 use anyhow::{Context, Result, ensure};
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use keyfold::clock::{Clock, Stopwatch};
-use keyfold::config::{Config, OneOrMany, PARTITIONS_DEFAULT, Settings};
-use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{self, Host, Observer};
-use keyfold::plan::Identity;
+use keyfold::config::{Config, Input, OneOrMany, PARTITIONS_DEFAULT, Settings};
+use keyfold::event::InputId;
+use keyfold::host::{self, Host, InputSettings, Observer};
+use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::Progress;
 use keyfold::sink::{FilesSink, Sink, StdoutSink};
-use keyfold::source::{FileOptions, FileSource, ReadLimit, Source, StdinSpool};
+use keyfold::source::{FileOptions, FileSource, Inputs, ReadLimit, Source, StdinSpool};
 use keyfold::state::PlanLog;
 use keyfold::wasm::Component;
 use keyfold::wasm::engine::INSTANCES_MAX;
+use keyfold::watermark::WatermarkPolicy;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub struct RunArgs {
     #[arg(value_name = "RULE")]
     rule: PathBuf,
 
-    /// A file, glob or folder of JSON lines or CSV (.gz and .zst too), or - for standard input; may be repeated
+    /// A file, glob or folder of JSON lines or CSV (.gz and .zst too), or - for standard input; may be repeated. For a rule
+    /// file with several inputs, NAME=PATH
     #[arg(long, value_name = "PATH", num_args = 1..)]
     input: Vec<String>,
 
@@ -49,6 +51,18 @@ pub struct RunArgs {
     /// How far the watermark stays behind the greatest event time, such as 10s [default: 0s]
     #[arg(long, value_name = "TIME")]
     watermark_delay: Option<String>,
+
+    /// Which of several inputs' watermarks is the rule's: the slowest or the fastest [default: min]
+    #[arg(long, value_name = "POLICY", value_parser = ["min", "max"])]
+    watermark_policy: Option<String>,
+
+    /// States that a new data folder begins with, as `keyfold state ls` prints them: {"key": …, "value": …} on each line
+    #[arg(long, value_name = "FILE")]
+    initial_state: Option<PathBuf>,
+
+    /// Run the rule once over all of the input, one call for each key, and keep no state
+    #[arg(long)]
+    batch: bool,
 
     /// Partitions of a new data folder [default: 4]
     #[arg(long, value_name = "N")]
@@ -104,7 +118,7 @@ Examples:
 /// Runs the rule.
 pub fn run(args: &RunArgs) -> Result<()> {
     let mut config = settings(args)?.check()?;
-    ensure!(!config.input.is_empty(), "no input is named: give --input with a file, a glob, a folder, or - ");
+    check_paths(&config)?;
     let loader = load::loader(&args.cache, &config.limits)?;
     let component = load::load(&loader, &config.component)?;
     loader
@@ -125,8 +139,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let mut source = source(&config, &folder)?;
     let stop = interrupt::stop_on_signal()?;
     let mut report = Report::new(args, &config);
-    report.begin(&component, throw_away.is_some());
-    let ran = host.run(source.as_mut(), config.trigger, &stop, &mut report);
+    report.begin(&component, throw_away.is_some() && !config.batch);
+    let ran = host.run(&mut source, config.trigger, &stop, &mut report);
     report.end(&folder, throw_away.is_some(), ran.is_ok());
     ran
 }
@@ -139,6 +153,13 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         event_time: args.event_time.clone(),
         event_time_format: args.event_time_format.clone(),
         watermark_delay: args.watermark_delay.clone(),
+        watermark_policy: match args.watermark_policy.as_deref() {
+            None => None,
+            Some("max") => Some(WatermarkPolicy::Max),
+            Some(_) => Some(WatermarkPolicy::Min),
+        },
+        initial_state: args.initial_state.clone(),
+        batch: args.batch.then_some(true),
         partitions: args.partitions,
         data: args.data.clone(),
         output: args.output.clone(),
@@ -172,13 +193,18 @@ fn parameters(texts: &[String]) -> Result<Option<toml::Table>> {
 fn identity(config: &Config, component: &Component, folder: &Path) -> Result<Identity> {
     let found = PlanLog::identity(folder)?;
     let partitions = config.partitions.or(found.as_ref().map(|found| found.partitions)).unwrap_or(PARTITIONS_DEFAULT);
-    let event_time = config.event_time.as_ref();
+    // A folder keeps its policy, too: another one would give other late events.
+    let kept_policy = found.as_ref().map(|found| found.watermark_policy);
+    let of_input = |input: &Input| InputIdentity {
+        name: input.name.clone(),
+        key: input.key.clone(),
+        event_time: input.event_time.as_ref().map(|(pointer, format)| (pointer.clone(), format.name().to_owned())),
+    };
     Ok(Identity {
         rule: component.description().name.clone(),
         partitions,
-        key: config.key.clone(),
-        event_time: event_time.map(|(pointer, _)| pointer.clone()),
-        event_time_format: event_time.map_or(TimeFormat::EpochMs, |(_, format)| *format).name().to_owned(),
+        inputs: config.inputs.iter().map(of_input).collect(),
+        watermark_policy: config.watermark_policy.or(kept_policy).unwrap_or_default(),
         record_bytes_max: config.record_bytes_max,
         csv_text: config.csv_text.clone(),
         id: found.map_or_else(new_id, |found| found.id),
@@ -200,26 +226,47 @@ fn host_settings(
     Ok(host::Settings {
         folder,
         identity,
-        extractor: Extractor::new(config.key.clone(), config.event_time.clone())?,
-        watermark_delay: config.watermark_delay,
+        inputs: config.inputs.iter().map(InputSettings::of).collect::<Result<_>>()?,
+        initial_state: config.initial_state.clone(),
         parameters: config.parameters.clone(),
         limits: config.limits.clone(),
         batch: ReadLimit { records_max: config.batch_events, bytes_max: config.batch_bytes },
         threads: threads.unwrap_or(cores).min(INSTANCES_MAX as usize),
+        batch_query: config.batch,
     })
 }
 
-fn source(config: &Config, folder: &Path) -> Result<Box<dyn Source>> {
-    let options = FileOptions {
-        follow: config.follow,
-        record_bytes_max: config.record_bytes_max,
-        csv_text: config.csv_text.clone(),
-    };
-    if config.input.iter().any(|input| input == "-") {
-        ensure!(config.input.len() == 1, "standard input (-) cannot be read together with files");
-        return Ok(Box::new(StdinSpool::new(folder, std::io::stdin(), options)?));
+/// Every input is somewhere.
+fn check_paths(config: &Config) -> Result<()> {
+    for input in &config.inputs {
+        let (name, several) = (&input.name, config.inputs.len() > 1);
+        ensure!(
+            !input.paths.is_empty(),
+            "no path is named{}: give --input {}PATH with a file, a glob, a folder, or -",
+            if several { format!(" for the input {name}") } else { String::new() },
+            if several { format!("{name}=") } else { String::new() }
+        );
     }
-    Ok(Box::new(FileSource::new(config.input.clone(), options)?))
+    Ok(())
+}
+
+fn source(config: &Config, folder: &Path) -> Result<Inputs> {
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for (number, input) in (0..).zip(&config.inputs) {
+        let options = FileOptions {
+            input: InputId(number),
+            follow: config.follow,
+            record_bytes_max: config.record_bytes_max,
+            csv_text: config.csv_text.clone(),
+        };
+        sources.push(if input.paths.iter().any(|path| path == "-") {
+            ensure!(input.paths.len() == 1, "standard input (-) cannot be read together with files");
+            Box::new(StdinSpool::new(folder, std::io::stdin(), options)?)
+        } else {
+            Box::new(FileSource::new(input.paths.clone(), options)?)
+        });
+    }
+    Ok(Inputs::new(sources))
 }
 
 /// What the user sees while the rule runs.

@@ -28,6 +28,25 @@ pub(super) fn append(pointers: &[String], found: &[Option<&RawValue>], keys: &mu
     Ok(())
 }
 
+/// The key that a row of imported state names: a part of its own, or an array of the parts of a composite key.
+pub(super) fn imported(value: &RawValue) -> Result<Vec<u8>, String> {
+    let mut key = Vec::new();
+    let parts: Vec<&RawValue> = match value.get().as_bytes()[0] {
+        b'[' => serde_json::from_str(value.get()).map_err(|error| error.to_string())?,
+        _ => vec![value],
+    };
+    let pointers: Vec<String> = match parts.len() {
+        1 => vec!["/key".to_owned()],
+        count => (0..count).map(|part| format!("/key/{part}")).collect(),
+    };
+    if parts.is_empty() || parts.len() > super::KEY_PARTS_MAX {
+        return Err(format!("the key has {} parts; 1 to {} are possible", parts.len(), super::KEY_PARTS_MAX));
+    }
+    let found: Vec<Option<&RawValue>> = parts.into_iter().map(Some).collect();
+    append(&pointers, &found, &mut key).map_err(|refusal| refusal.message)?;
+    Ok(key)
+}
+
 fn append_part(pointer: &str, value: Option<&RawValue>, quoted: bool, keys: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
     let refuse = |reason, what: &str| Err(Box::new(Refusal::new(reason, format!("the key {pointer} {what}"))));
     let Some(value) = value else { return refuse("missing-key", "is missing") };

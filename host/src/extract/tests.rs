@@ -17,7 +17,7 @@ fn extract(keys: &[&str], time: Option<(&str, TimeFormat)>, lines: &[&str]) -> E
     let keys = keys.iter().map(|key| key.to_string()).collect();
     let extractor = Extractor::new(keys, time.map(|(pointer, format)| (pointer.to_owned(), format))).unwrap();
     let mut out = Extracted::default();
-    extractor.extract(&batch_of(lines), &mut out);
+    extractor.extract(&batch_of(lines), 0..lines.len(), &mut out);
     out
 }
 
@@ -160,14 +160,14 @@ fn a_rejected_record_leaves_its_neighbours_alone_and_is_cut() {
 }
 
 #[test]
-fn what_was_extracted_before_is_replaced() {
+fn what_was_extracted_before_stays() {
     let extractor = Extractor::new(vec!["/k".to_owned()], None).unwrap();
     let mut out = Extracted::default();
     for line in [r#"{"k":"a"}"#, "{}", r#"{"k":"b"}"#] {
-        extractor.extract(&batch_of(&[line]), &mut out);
-        assert_eq!(out.events.len() + out.rejected.len(), 1);
+        extractor.extract(&batch_of(&[line]), 0..1, &mut out);
     }
-    assert_eq!(out.keys, b"b");
+    assert_eq!((out.events.len(), out.rejected.len()), (2, 1));
+    assert_eq!((out.key_of(&out.events[0]), out.key_of(&out.events[1])), (&b"a"[..], &b"b"[..]));
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! [`EmptySource`]: nothing to read.
 
 use super::{ReadLimit, ReadStatus, Source};
-use crate::event::{OffsetRange, Position, RecordBatch};
+use crate::event::{OffsetRange, Positions, RecordBatch};
 use anyhow::{Result, bail};
-use std::collections::BTreeMap;
 
 /// A source without records. It stands for the source of batches that are handed in.
 pub struct EmptySource;
 
 impl Source for EmptySource {
-    fn seek(&mut self, _: BTreeMap<String, Position>) -> Result<()> {
+    fn seek(&mut self, _: &Positions) -> Result<()> {
         Ok(())
     }
 
@@ -21,8 +20,8 @@ impl Source for EmptySource {
         bail!("a batch that was handed in cannot be read again")
     }
 
-    fn description(&self) -> String {
-        "memory".to_owned()
+    fn descriptions(&self) -> Vec<String> {
+        vec!["memory".to_owned()]
     }
 
     fn progress_bytes(&self) -> Option<(u64, u64)> {

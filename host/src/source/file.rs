@@ -3,7 +3,7 @@
 use super::reader::{FileReader, Stop, check_options};
 use super::stored::{Compression, is_complete, shorter};
 use super::{ReadLimit, ReadStatus, Source, listing};
-use crate::event::{OffsetRange, Position, RecordBatch};
+use crate::event::{InputId, OffsetRange, Position, Positions, RecordBatch};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,6 +23,8 @@ pub const TEXT_BYTES_MAX: usize = 256 << 20;
 /// How files are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOptions {
+    /// Which of the rule's inputs the files are.
+    pub input: InputId,
     /// Whether more is waited for: files that come later, and lines added to plain files.
     pub follow: bool,
     /// Longer records are rejected, without being held in memory.
@@ -33,7 +35,12 @@ pub struct FileOptions {
 
 impl Default for FileOptions {
     fn default() -> Self {
-        FileOptions { follow: false, record_bytes_max: RECORD_BYTES_MAX_DEFAULT, csv_text: Vec::new() }
+        FileOptions {
+            input: InputId(0),
+            follow: false,
+            record_bytes_max: RECORD_BYTES_MAX_DEFAULT,
+            csv_text: Vec::new(),
+        }
     }
 }
 
@@ -75,7 +82,7 @@ impl FileSource {
     }
 
     /// As [`FileSource::new`], with patterns and names relative to `root`, so that positions survive its being moved.
-    pub(super) fn within(root: PathBuf, patterns: Vec<String>, options: FileOptions) -> Result<Self> {
+    pub(crate) fn within(root: PathBuf, patterns: Vec<String>, options: FileOptions) -> Result<Self> {
         check_options(&options)?;
         let (files, ready) = Default::default();
         let mut source = FileSource { root, patterns, options, files, ready, open: None };
@@ -145,13 +152,13 @@ impl FileSource {
     /// The range of a batch that reading on in this file extends, new if need be. None when the file has to wait for the
     /// next batch, because others were read after it and the records would no longer be in the order of the ranges.
     fn range_for(&self, name: &str, batch: &mut RecordBatch) -> Option<usize> {
-        let position = self.files[name].position;
+        let (input, position) = (self.options.input, self.files[name].position);
         if position.offset > 0
-            && let Some(range) = batch.ranges.iter().rposition(|range| range.file == name)
+            && let Some(range) = batch.ranges.iter().rposition(|range| range.input == input && range.file == name)
         {
             return (range + 1 == batch.ranges.len()).then_some(range);
         }
-        batch.ranges.push(OffsetRange { file: name.to_owned(), from: position, to: position });
+        batch.ranges.push(OffsetRange { input, file: name.to_owned(), from: position, to: position });
         Some(batch.ranges.len() - 1)
     }
 
@@ -245,11 +252,11 @@ impl Mark {
 }
 
 impl Source for FileSource {
-    fn seek(&mut self, positions: BTreeMap<String, Position>) -> Result<()> {
+    fn seek(&mut self, positions: &Positions) -> Result<()> {
         self.open = None;
         self.ready.clear();
-        self.files =
-            positions.into_iter().map(|(name, position)| (name, Known { position, ..Known::default() })).collect();
+        let own = positions.iter().filter(|((input, _), _)| *input == self.options.input);
+        self.files = own.map(|((_, name), &position)| (name.clone(), Known { position, ..Known::default() })).collect();
         self.scan()
     }
 
@@ -291,8 +298,8 @@ impl Source for FileSource {
         Ok(())
     }
 
-    fn description(&self) -> String {
-        format!("files[{}]", self.patterns.join(", "))
+    fn descriptions(&self) -> Vec<String> {
+        vec![format!("files[{}]", self.patterns.join(", "))]
     }
 
     fn progress_bytes(&self) -> Option<(u64, u64)> {

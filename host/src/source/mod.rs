@@ -3,6 +3,7 @@
 mod csv;
 mod empty;
 pub mod file;
+mod inputs;
 mod lines;
 mod listing;
 mod reader;
@@ -11,11 +12,11 @@ mod stored;
 
 pub use empty::EmptySource;
 pub use file::{FileOptions, FileSource};
+pub use inputs::Inputs;
 pub use stdin::StdinSpool;
 
-use crate::event::{OffsetRange, Position, RecordBatch};
+use crate::event::{OffsetRange, Positions, RecordBatch};
 use anyhow::Result;
-use std::collections::BTreeMap;
 
 /// How much one batch holds at most, counted with what it held before the read, whichever is reached first. One record is
 /// read into an empty batch however small the limit is, so that reading always moves on.
@@ -41,7 +42,7 @@ pub enum ReadStatus {
 /// A replayable stream of records, made of source partitions (files).
 pub trait Source: Send {
     /// Continues after these positions, one for each file that was read before. Files without one begin at 0.
-    fn seek(&mut self, positions: BTreeMap<String, Position>) -> Result<()>;
+    fn seek(&mut self, positions: &Positions) -> Result<()>;
 
     /// Reads on, up to the limit, and adds what it read to `batch`. [`ReadStatus::More`] may leave the batch without
     /// records, when what was read were blank lines. A failed read leaves the batch and the position as they were.
@@ -51,8 +52,8 @@ pub trait Source: Send {
     /// Does not move what [`Source::read`] does next.
     fn replay(&mut self, ranges: &[OffsetRange], batch: &mut RecordBatch) -> Result<()>;
 
-    /// For progress reports: what it reads, such as `files[data/*.jsonl]`.
-    fn description(&self) -> String;
+    /// For progress reports: what each input reads, such as `files[data/*.jsonl]`, in the order of their numbers.
+    fn descriptions(&self) -> Vec<String>;
 
     /// How far reading has come, in bytes as they are stored: (read, total as known now). None when it cannot be known.
     fn progress_bytes(&self) -> Option<(u64, u64)>;

@@ -2,10 +2,9 @@
 
 use super::file::{FileOptions, FileSource};
 use super::{ReadLimit, ReadStatus, Source};
-use crate::event::{OffsetRange, Position, RecordBatch};
+use crate::event::{OffsetRange, Positions, RecordBatch};
 use anyhow::{Context, Result, ensure};
 use memchr::memchr;
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -140,7 +139,7 @@ impl StdinSpool {
 }
 
 impl Source for StdinSpool {
-    fn seek(&mut self, positions: BTreeMap<String, Position>) -> Result<()> {
+    fn seek(&mut self, positions: &Positions) -> Result<()> {
         self.files.seek(positions)
     }
 
@@ -159,8 +158,8 @@ impl Source for StdinSpool {
         self.files.replay(ranges, batch)
     }
 
-    fn description(&self) -> String {
-        "standard input".to_owned()
+    fn descriptions(&self) -> Vec<String> {
+        vec!["standard input".to_owned()]
     }
 
     fn progress_bytes(&self) -> Option<(u64, u64)> {

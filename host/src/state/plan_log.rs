@@ -5,18 +5,20 @@
 
 use super::{meta_table, settings};
 use crate::description::StateFormat;
-use crate::event::{BatchId, OffsetRange, Position};
+use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::plan::{Identity, Plan};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, params};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 const SCHEMA: &str = "
     -- One row for each batch that was planned.
     CREATE TABLE plan (batch INTEGER PRIMARY KEY, plan TEXT NOT NULL) STRICT;
-    -- How far each file was read by all plans together.
-    CREATE TABLE position (file TEXT PRIMARY KEY, offset INTEGER NOT NULL, line INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    -- How far each file of each input was read by all plans together.
+    CREATE TABLE position (
+        input INTEGER NOT NULL, file TEXT NOT NULL, offset INTEGER NOT NULL, line INTEGER NOT NULL,
+        PRIMARY KEY (input, file)
+    ) STRICT, WITHOUT ROWID;
 ";
 
 const META_IDENTITY: &str = "identity";
@@ -74,10 +76,11 @@ impl PlanLog {
         {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
-            let mut position = transaction
-                .prepare_cached("INSERT OR REPLACE INTO position (file, offset, line) VALUES (?1, ?2, ?3)")?;
-            for OffsetRange { file, to, .. } in &plan.ranges {
-                position.execute(params![file, to.offset, to.line])?;
+            let mut position = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO position (input, file, offset, line) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            for OffsetRange { input, file, to, .. } in &plan.ranges {
+                position.execute(params![input.0, file, to.offset, to.line])?;
             }
         }
         set_delivered(&transaction, delivered)?;
@@ -109,10 +112,12 @@ impl PlanLog {
     }
 
     /// How far each file was read.
-    pub fn positions(&self) -> Result<BTreeMap<String, Position>> {
-        let mut statement = self.0.prepare("SELECT file, offset, line FROM position")?;
-        let rows = statement
-            .query_map([], |row| Ok((row.get::<_, String>(0)?, Position { offset: row.get(1)?, line: row.get(2)? })))?;
+    pub fn positions(&self) -> Result<Positions> {
+        let mut statement = self.0.prepare("SELECT input, file, offset, line FROM position")?;
+        let rows = statement.query_map([], |row| {
+            let position = Position { offset: row.get(2)?, line: row.get(3)? };
+            Ok(((InputId(row.get(0)?), row.get::<_, String>(1)?), position))
+        })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 

@@ -220,7 +220,7 @@ fn check_timeout(columns: &AnswerColumns, group: usize, rules: &AnswerRules<'_>)
             (rules.timeout.allows_event_time(), rules.context.watermark.map_or(0, |at| at.0), "event time")
         }
     };
-    if clock == TimeoutClock::EventTime && rules.context.watermark.is_none() {
+    if clock == TimeoutClock::EventTime && rules.context.watermark.is_none() && !rules.context.batch_query {
         return invalid(
             "a timeout in event time was set, and the input has none: name its field with --event-time".to_owned(),
         );

@@ -20,6 +20,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const START_FUEL: u64 = 200_000_000;
 
 const FLAG_HAS_WATERMARK: u32 = 1 << 1;
+const FLAG_BATCH_QUERY: u32 = 1 << 2;
 
 /// One instance of a rule. It serves one batch of one partition, so that nothing the rule remembers outlives the batch, and it
 /// is useless after an error: wasmtime lets nothing enter a store again that trapped.
@@ -74,7 +75,8 @@ impl Sandbox {
             time_ms: context.time.0,
             watermark_ms: context.watermark.map_or(0, |watermark| watermark.0),
             seed: &context.seed,
-            batch_flags: if context.watermark.is_some() { FLAG_HAS_WATERMARK } else { 0 },
+            batch_flags: if context.watermark.is_some() { FLAG_HAS_WATERMARK } else { 0 }
+                | if context.batch_query { FLAG_BATCH_QUERY } else { 0 },
             ext: &[],
         };
         let columns = contract::Groups {

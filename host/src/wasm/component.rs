@@ -166,6 +166,7 @@ fn trial_context() -> BatchContext {
         time: Millis(0),
         watermark: Some(Millis(0)),
         seed: [0; 16],
+        batch_query: false,
     }
 }
 

@@ -84,6 +84,7 @@ pub fn check(columns: &AnswerColumns, groups: usize, timeout: TimeoutKind) -> Op
         time: Millis(TIME_MS),
         watermark: Some(Millis(WATERMARK_MS)),
         seed: [0; 16],
+        batch_query: false,
     };
     let limits = Limits {
         state_bytes_max: STATE_BYTES_MAX,

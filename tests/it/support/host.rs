@@ -5,10 +5,10 @@ use anyhow::{Result, bail};
 use keyfold::clock::Clock;
 use keyfold::event::{BatchId, PartitionId};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, Observer, Settings, Trigger};
+use keyfold::host::{Host, InputSettings, Observer, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
-use keyfold::plan::Identity;
+use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::Progress;
 use keyfold::sink::{FilesSink, Sink};
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
@@ -18,6 +18,7 @@ use keyfold::state::{DeadLetter, OutputBlock};
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
+use keyfold::watermark::{InputWatermark, WatermarkPolicy};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -142,19 +143,26 @@ impl Stream {
             identity: Identity {
                 rule: rule.to_owned(),
                 partitions: self.partitions,
-                key: key.clone(),
-                event_time: self.event_time.map(str::to_owned),
-                event_time_format: TimeFormat::EpochMs.name().to_owned(),
+                inputs: vec![InputIdentity {
+                    name: "input".to_owned(),
+                    key: key.clone(),
+                    event_time: self.event_time.map(|pointer| (pointer.to_owned(), "epoch-ms".to_owned())),
+                }],
+                watermark_policy: WatermarkPolicy::Min,
                 record_bytes_max: RECORD_BYTES_MAX_DEFAULT,
                 csv_text: Vec::new(),
                 id: "test".to_owned(),
             },
-            extractor: Extractor::new(key, event_time)?,
-            watermark_delay: Duration::from_secs(10),
+            inputs: vec![InputSettings {
+                extractor: Extractor::new(key, event_time)?,
+                watermark: InputWatermark { delay: Duration::from_secs(10), idle_after: None },
+            }],
+            initial_state: None,
             parameters: serde_json::json!({}),
             limits: Limits::default(),
             batch: ReadLimit { records_max: self.batch_events, bytes_max: 1 << 24 },
             threads: 2,
+            batch_query: false,
         })
     }
 }

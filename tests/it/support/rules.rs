@@ -2,12 +2,12 @@
 
 use super::command::{KEYFOLD, cache, root, target};
 use keyfold::clock::Clock;
-use keyfold::event::{Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
+use keyfold::event::{InputId, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, Settings};
+use keyfold::host::{Host, InputSettings, Settings};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
-use keyfold::plan::Identity;
+use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::StateOperatorProgress;
 use keyfold::sink::MemorySink;
 use keyfold::source::ReadLimit;
@@ -17,12 +17,12 @@ use keyfold::wasm::Component;
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
+use keyfold::watermark::{InputWatermark, WatermarkPolicy};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// The file that the events of a trial are said to come from.
@@ -94,24 +94,29 @@ impl Setup {
         let identity = Identity {
             rule: "trial".to_owned(),
             partitions: self.partitions,
-            key: vec!["/key".to_owned()],
-            event_time: Some("/at".to_owned()),
-            event_time_format: String::new(),
+            inputs: vec![InputIdentity {
+                name: "input".to_owned(),
+                key: vec!["/key".to_owned()],
+                event_time: Some(("/at".to_owned(), "epoch-ms".to_owned())),
+            }],
+            watermark_policy: WatermarkPolicy::Min,
             record_bytes_max: usize::MAX,
             csv_text: Vec::new(),
             // Seeds are made from it, so two trials get the same.
             id: "trial".to_owned(),
         };
         let event_time = Some(("/at".to_owned(), TimeFormat::EpochMs));
+        let extractor = Extractor::new(vec!["/key".to_owned()], event_time).expect("the pointers are right");
         let settings = Settings {
             folder: folder.path().to_owned(),
-            extractor: Extractor::new(identity.key.clone(), event_time).expect("the pointers are right"),
             identity,
-            watermark_delay: Duration::ZERO,
+            inputs: vec![InputSettings { extractor, watermark: InputWatermark::default() }],
+            initial_state: None,
             parameters: self.parameters,
             limits: self.limits,
             batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
             threads: 1,
+            batch_query: false,
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))
             .expect("the folder can be used");
@@ -178,7 +183,7 @@ impl Trial {
             records.records.push(Record { start, end: records.text.len() as u32, range: 0, line: self.line });
         }
         let to = Position { offset: self.line, line: self.line };
-        records.ranges.push(OffsetRange { file: FILE.to_owned(), from, to });
+        records.ranges.push(OffsetRange { input: InputId(0), file: FILE.to_owned(), from, to });
         records
     }
 

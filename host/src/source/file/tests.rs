@@ -254,7 +254,7 @@ fn seeking_continues_files_and_begins_those_without_a_position() {
     let mut source = source(&folder, FileOptions::default());
     let at = |offset, line| Position { offset, line };
     let positions = [("a.jsonl", at(6, 3)), ("b.jsonl.gz", at(4, 2)), ("gone.jsonl", at(9, 9))];
-    source.seek(positions.map(|(name, position)| (name.to_owned(), position)).into()).unwrap();
+    source.seek(&positions.map(|(name, position)| ((InputId(0), name.to_owned()), position)).into()).unwrap();
     let batch = read_all(&mut source);
     let expected = [("b.jsonl.gz", 3, "3"), ("c.jsonl", 1, "1"), ("c.jsonl", 2, "2"), ("c.jsonl", 3, "3")];
     assert_eq!(seen(&batch).0, expected.map(|(file, line, text)| (file.to_owned(), line, text.to_owned())));
@@ -295,7 +295,7 @@ fn a_pattern_that_means_nothing_is_an_error_unless_followed() {
     assert!(error.contains("no file matches nowhere/*.jsonl"), "{error}");
     let mut source = FileSource::new(patterns, FileOptions { follow: true, ..FileOptions::default() }).unwrap();
     assert_eq!(source.read(ALL, &mut RecordBatch::default()).unwrap(), ReadStatus::Caught);
-    assert_eq!(source.description(), "files[nowhere/*.jsonl]");
+    assert_eq!(source.descriptions(), ["files[nowhere/*.jsonl]"]);
 }
 
 #[test]
@@ -350,12 +350,12 @@ proptest! {
         let whole = read_all(&mut source(&folder, options.clone()));
 
         let mut stepping = source(&folder, options.clone());
-        let mut positions = BTreeMap::new();
+        let mut positions = Positions::new();
         let mut in_steps = Seen::default();
         for (records_max, bytes_max) in steps.into_iter().cycle() {
             if restarts {
                 stepping = source(&folder, options.clone());
-                stepping.seek(positions.clone()).unwrap();
+                stepping.seek(&positions).unwrap();
             }
             let mut batch = RecordBatch::default();
             let status = stepping.read(ReadLimit { records_max, bytes_max }, &mut batch).unwrap();
@@ -366,7 +366,7 @@ proptest! {
             prop_assert_eq!(&again.ranges, &batch.ranges);
             prop_assert_eq!(&again.rejected, &batch.rejected);
             for range in &batch.ranges {
-                prop_assert_eq!(positions.insert(range.file.clone(), range.to).unwrap_or_default(), range.from);
+                prop_assert_eq!(positions.insert((range.input, range.file.clone()), range.to).unwrap_or_default(), range.from);
             }
             let (records, rejected) = seen(&batch);
             in_steps.0.extend(records);
@@ -377,7 +377,7 @@ proptest! {
         }
         prop_assert_eq!(in_steps, seen(&whole));
         for range in &whole.ranges {
-            prop_assert_eq!(range.to, positions[&range.file]);
+            prop_assert_eq!(range.to, positions[&(range.input, range.file.clone())]);
         }
     }
 }

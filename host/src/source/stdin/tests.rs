@@ -73,7 +73,8 @@ fn a_new_run_continues_behind_what_earlier_runs_copied() {
     assert_eq!(texts(&batch), ["1"]);
 
     let mut second = spool(folder.path(), "3\n");
-    second.seek([(batch.ranges[0].file.clone(), batch.ranges[0].to)].into()).unwrap();
+    let range = &batch.ranges[0];
+    second.seek(&[((range.input, range.file.clone()), range.to)].into()).unwrap();
     assert_eq!(all_texts(&read_to_end(&mut second)), ["2", "3"]);
     assert!(folder.path().join("stdin/000001.jsonl").exists());
 }
