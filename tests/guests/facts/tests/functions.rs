@@ -154,7 +154,7 @@ fn timeout_count_is_quiet_for_an_initial_state_when_told() {
 fn max_event_time_ends_five_seconds_after_the_newest_event() {
     let mut stream = stream::<EventTime>(json!({ "function": "max-event-time" }));
     assert_eq!(stream.events("a", &at(&[11, 13, 15])).expect("it is legal"), [json!(["a", 15])]);
-    assert_eq!(stream.advance_event_to(5_000).expect("nothing fails"), [json!(0); 0]);
+    assert!(stream.advance_event_to(5_000).expect("nothing fails").is_empty());
     assert_eq!(stream.events("a", &at(&[10])).expect("it is legal"), [json!(["a", 15])]);
     assert_eq!(stream.advance_event_to(21_000).expect("it fires"), [json!(["a", -1])]);
     assert_eq!(stream.events("b", &at(&[3])).expect("the watermark is far ahead"), [json!(["b", 3])]);
