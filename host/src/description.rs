@@ -13,6 +13,9 @@ pub struct Description {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// How many outputs a call gives.
+    #[serde(default)]
+    pub form: Form,
     /// Which timeouts it sets.
     pub timeout: TimeoutKind,
     /// Whether its outputs add to or replace earlier ones.
@@ -30,6 +33,17 @@ pub struct Description {
     /// The SDK that built it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sdk: Option<String>,
+}
+
+/// Spark's two forms of a stateful function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// Any number of outputs: `flatMapGroupsWithState`.
+    #[default]
+    FlatMap,
+    /// Exactly one output: `mapGroupsWithState`.
+    Map,
 }
 
 /// Which timeouts a rule sets: Spark's `GroupStateTimeout`, and either.
@@ -60,13 +74,27 @@ impl TimeoutKind {
 
 /// Spark's output modes of a stateful operator. A declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum OutputMode {
     /// Outputs add to earlier ones.
     #[default]
     Append,
     /// Outputs replace earlier ones of the same key.
     Update,
+}
+
+impl TryFrom<String> for OutputMode {
+    type Error = String;
+
+    /// Spark knows `complete` as well, and refuses it for these functions: the host never has all results of all keys at hand.
+    fn try_from(name: String) -> Result<Self, String> {
+        match name.as_str() {
+            "append" => Ok(OutputMode::Append),
+            "update" => Ok(OutputMode::Update),
+            "complete" => Err("output_mode is complete, which is for aggregations: use append or update".to_owned()),
+            _ => Err(format!("output_mode is {name}: use append or update")),
+        }
+    }
 }
 
 /// How states are encoded.
@@ -94,6 +122,10 @@ impl Description {
         if description.name.is_empty() {
             bail!("the description's name is empty");
         }
+        ensure!(
+            description.form == Form::FlatMap || description.output_mode == OutputMode::Update,
+            "form is map and output_mode is append: with exactly one output for each call, newer ones replace older ones, so use update"
+        );
         ensure!(description.state_schema >= 1, "state_schema is 0: schema numbers begin at 1");
         ensure!(
             description.readable_schemas.contains(&description.state_schema),

@@ -46,6 +46,26 @@ fn a_component_of_the_sdk_imports_nothing_but_what_the_contract_names() {
     }
 }
 
+#[test]
+fn inspect_shows_the_form_and_the_output_mode() {
+    let rules = [
+        (command::example("running-count").join("rule.wasm"), "flat-map", "update"),
+        (command::target().join("guests/facts-map.wasm"), "map", "update"),
+        (command::example("card-sessions").join("rule.wasm"), "flat-map", "append"),
+    ];
+    for (component, form, output_mode) in rules {
+        let shown = command::finish(command::keyfold(["inspect"]).arg(&component)).ok().stdout;
+        let value = |name: &str| shown.lines().find_map(|line| line.trim_start().strip_prefix(name)).map(str::trim);
+        assert_eq!((value("form"), value("output mode")), (Some(form), Some(output_mode)), "{shown}");
+        let inspected =
+            command::finish(command::keyfold(["inspect", "--json"]).arg(&component)).ok().json_lines().remove(0);
+        assert_eq!(
+            (&inspected["description"]["form"], &inspected["description"]["output_mode"]),
+            (&form.into(), &output_mode.into())
+        );
+    }
+}
+
 /// A copy of an example with one scenario, in which a text is replaced.
 fn example_with(work: &Path, scenario: &str, from: &str, to: &str) {
     let example = command::example("card-sessions");

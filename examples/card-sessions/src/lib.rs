@@ -56,7 +56,8 @@ impl Rule for CardSessions {
         state.update(&session)?;
         // A timeout may not lie before the watermark, and after disorder the end of the session can.
         let end_ms = session.last_ms.saturating_add(self.parameters.session_gap_ms);
-        state.set_timeout_timestamp(end_ms.max(state.current_watermark_ms()?))
+        state.set_timeout_timestamp(end_ms.max(state.current_watermark_ms()?))?;
+        Ok(())
     }
 }
 

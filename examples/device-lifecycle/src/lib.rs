@@ -63,10 +63,10 @@ impl Rule for DeviceLifecycle {
         };
         state.update(&device)?;
         // The call cleared the timeout, so it is set again, also when nothing changed.
-        match device.deadline_ms(&self.parameters) {
-            Some(deadline_ms) => state.set_timeout_duration(length_until(deadline_ms, now_ms)),
-            None => Ok(()),
+        if let Some(deadline_ms) = device.deadline_ms(&self.parameters) {
+            state.set_timeout_duration(length_until(deadline_ms, now_ms))?;
         }
+        Ok(())
     }
 }
 

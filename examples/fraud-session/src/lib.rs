@@ -87,13 +87,14 @@ impl FraudSession {
         match deadline.clock {
             // Not before the watermark and above 0, else the host refuses it. A deadline that is still ahead is after the
             // watermark, so this moves only the deadlines of events with absurd times.
-            Clock::Event => state.set_timeout_timestamp(timeout_ms.max(state.current_watermark_ms()?).max(1)),
+            Clock::Event => state.set_timeout_timestamp(timeout_ms.max(state.current_watermark_ms()?).max(1))?,
             // The state holds the absolute time, the host wants what is left of it: at least 1 ms.
             Clock::Wall => {
                 let left_ms = timeout_ms.saturating_sub(state.current_processing_time_ms());
-                state.set_timeout_duration(left_ms.max(1))
+                state.set_timeout_duration(left_ms.max(1))?;
             }
         }
+        Ok(())
     }
 }
 

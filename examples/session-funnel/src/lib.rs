@@ -64,7 +64,8 @@ impl Rule for SessionFunnel {
         state.update(&visitor)?;
         // A deadline has passed when the watermark reads it, a timeout is due strictly after its time. What is left lies
         // after the watermark, so one millisecond less does not lie before it.
-        state.set_timeout_timestamp(deadline_ms - 1)
+        state.set_timeout_timestamp(deadline_ms - 1)?;
+        Ok(())
     }
 }
 

@@ -26,7 +26,9 @@ const CODE_PARAMETERS: u32 = 1;
 const CODE_OTHER: u32 = 3;
 
 const FLAG_HAS_WATERMARK: u32 = 1 << 1;
+const FLAG_BATCH_QUERY: u32 = 1 << 2;
 const GROUP_FLAG_TIMED_OUT: u8 = 1;
+const GROUP_FLAG_INITIAL: u8 = 1 << 1;
 
 /// The description document.
 pub fn describe<R: Rule>(name: &str, version: &str) -> Vec<u8> {
@@ -35,6 +37,7 @@ pub fn describe<R: Rule>(name: &str, version: &str) -> Vec<u8> {
         "name": name,
         "version": version,
         "sdk": concat!("keyfold-sdk ", env!("CARGO_PKG_VERSION")),
+        "form": R::FORM.name(),
         "timeout": R::TIMEOUT.name(),
         "output_mode": R::OUTPUT_MODE.name(),
         "state_schema": R::STATE_SCHEMA,
@@ -103,6 +106,8 @@ fn given(groups: &Groups, number: usize) -> Option<Cow<'_, [u8]>> {
 fn context<R: Rule>(batch: &Batch, groups: &Groups, number: usize) -> Context {
     Context {
         timed_out: groups.group_flags[number] & GROUP_FLAG_TIMED_OUT != 0,
+        initial: groups.group_flags[number] & GROUP_FLAG_INITIAL != 0,
+        batch_query: batch.batch_flags & FLAG_BATCH_QUERY != 0,
         timeout_kind: R::TIMEOUT,
         format: R::STATE_FORMAT,
         processing_time_ms: batch.time_ms,

@@ -1,6 +1,6 @@
 //! [`GroupState`]: the state of one key during one call, with the methods of Spark's.
 
-use crate::{Interval, Result, StateError, StateFormat, TimeoutKind};
+use crate::{Interval, StateError, StateFormat, TimeoutKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -54,6 +54,10 @@ pub(crate) enum Change {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     pub timed_out: bool,
+    /// Called with state that was imported.
+    pub initial: bool,
+    /// The call is part of a batch query, in which timeouts have no effect.
+    pub batch_query: bool,
     pub timeout_kind: TimeoutKind,
     pub format: StateFormat,
     pub processing_time_ms: i64,
@@ -98,26 +102,31 @@ impl<S: Serialize + DeserializeOwned> GroupState<'_, S> {
         self.context.timed_out
     }
 
+    /// Whether the state that this call began with was imported, by `--initial-state` or `keyfold state import`, since the key was
+    /// last called. The call has the key's events of this batch, or none. Spark has initial states and no such method: its
+    /// functions cannot tell such a call from others.
+    pub fn is_initial(&self) -> bool {
+        self.context.initial
+    }
+
     /// Sets the timeout to the batch's time plus this length, in processing time. The last call wins.
     ///
     /// Text is parsed first. Then, unsupported unless the rule's kind is `ProcessingTime` or `Either`; illegal unless
-    /// the length is positive. An error leaves the timeout that this call set before.
-    pub fn set_timeout_duration(&mut self, duration: impl Interval) -> Result<()> {
+    /// the length is positive. An error leaves the timeout that this call set before. In a batch query it is checked and has no
+    /// effect.
+    pub fn set_timeout_duration(&mut self, duration: impl Interval) -> Result<(), StateError> {
         let duration_ms = duration.to_millis()?;
         if !self.context.timeout_kind.allows_processing_time() {
             return Err(StateError::UnsupportedOperation(format!(
                 "cannot set a timeout duration: the rule's timeout kind is {}, not processing-time or either",
                 self.context.timeout_kind.name()
-            ))
-            .into());
+            )));
         }
         if duration_ms <= 0 {
-            return Err(
-                StateError::IllegalArgument(format!("the timeout duration {duration_ms} ms is not positive")).into()
-            );
+            return Err(StateError::IllegalArgument(format!("the timeout duration {duration_ms} ms is not positive")));
         }
         let at_ms = self.context.processing_time_ms.saturating_add(duration_ms);
-        self.timeout = Some(Timeout { clock: TimeoutClock::ProcessingTime, at_ms });
+        self.set_timeout(Timeout { clock: TimeoutClock::ProcessingTime, at_ms });
         Ok(())
     }
 
@@ -125,40 +134,39 @@ impl<S: Serialize + DeserializeOwned> GroupState<'_, S> {
     /// The last call wins.
     ///
     /// Unsupported unless the rule's kind is `EventTime` or `Either`; illegal unless the time is positive and not before
-    /// the current watermark. An error leaves the timeout that this call set before.
-    pub fn set_timeout_timestamp(&mut self, at_ms: i64) -> Result<()> {
+    /// the current watermark, if there is one. An error leaves the timeout that this call set before. In a batch query it is checked
+    /// and has no effect.
+    pub fn set_timeout_timestamp(&mut self, at_ms: i64) -> Result<(), StateError> {
         self.set_timeout_timestamp_after(at_ms, 0)
     }
 
     /// As [`GroupState::set_timeout_timestamp`], with a length added; it is parsed after the kind is checked.
     /// Spark's `setTimeoutTimestamp(timestampMs, additionalDuration)`.
-    pub fn set_timeout_timestamp_after(&mut self, at_ms: i64, additional: impl Interval) -> Result<()> {
+    pub fn set_timeout_timestamp_after(&mut self, at_ms: i64, additional: impl Interval) -> Result<(), StateError> {
         if !self.context.timeout_kind.allows_event_time() {
             return Err(StateError::UnsupportedOperation(format!(
                 "cannot set a timeout timestamp: the rule's timeout kind is {}, not event-time or either",
                 self.context.timeout_kind.name()
-            ))
-            .into());
+            )));
         }
         let at_ms = at_ms.saturating_add(additional.to_millis()?);
         if at_ms <= 0 {
-            return Err(StateError::IllegalArgument(format!("the timeout timestamp {at_ms} is not positive")).into());
+            return Err(StateError::IllegalArgument(format!("the timeout timestamp {at_ms} is not positive")));
         }
-        let watermark_ms = self.current_watermark_ms()?;
-        if at_ms < watermark_ms {
+        // Without a watermark no time lies before it. In a stream the host then refuses the timeout, which would never be due.
+        if let Some(watermark_ms) = self.watermark_ms().filter(|&watermark_ms| at_ms < watermark_ms) {
             return Err(StateError::IllegalArgument(format!(
                 "the timeout timestamp {at_ms} is before the current watermark {watermark_ms}"
-            ))
-            .into());
+            )));
         }
-        self.timeout = Some(Timeout { clock: TimeoutClock::EventTime, at_ms });
+        self.set_timeout(Timeout { clock: TimeoutClock::EventTime, at_ms });
         Ok(())
     }
 
     /// The watermark of this batch, in milliseconds since 1970: 0 before it first moved, -1 in a batch query.
     /// Unsupported when the input has no watermark, whatever the timeout kind.
     pub fn current_watermark_ms(&self) -> Result<i64, StateError> {
-        self.context.watermark_ms.ok_or_else(|| {
+        self.watermark_ms().ok_or_else(|| {
             StateError::UnsupportedOperation(
                 "the input has no watermark: give the field of its event time with --event-time".into(),
             )
@@ -168,6 +176,18 @@ impl<S: Serialize + DeserializeOwned> GroupState<'_, S> {
     /// The time of this batch, in milliseconds since 1970: the same for every key, partition and re-run.
     pub fn current_processing_time_ms(&self) -> i64 {
         self.context.processing_time_ms
+    }
+
+    fn watermark_ms(&self) -> Option<i64> {
+        const IN_A_BATCH_QUERY: i64 = -1;
+        self.context.watermark_ms.map(|ms| if self.context.batch_query { IN_A_BATCH_QUERY } else { ms })
+    }
+
+    /// Nothing is called after a batch query, so it has no use for a timeout.
+    fn set_timeout(&mut self, timeout: Timeout) {
+        if !self.context.batch_query {
+            self.timeout = Some(timeout);
+        }
     }
 }
 

@@ -45,7 +45,8 @@
 //!         }
 //!         let Some(open) = session else { return Ok(()) };
 //!         state.update(&open)?;
-//!         state.set_timeout_timestamp((open.last_ms + GAP_MS).max(state.current_watermark_ms()?))
+//!         state.set_timeout_timestamp((open.last_ms + GAP_MS).max(state.current_watermark_ms()?))?;
+//!         Ok(())
 //!     }
 //! }
 //!
@@ -56,6 +57,7 @@
 //! Build it with `keyfold build`: the result imports a log and a progress mark and nothing else. A rule has no clock, no
 //! random numbers, no files and no network, so that a re-run of a batch gives the same bytes.
 //!
+//! - [`Rule`] writes any number of outputs for each call, [`MapRule`] exactly one.
 //! - [`GroupState`] has the methods of Spark's, with its errors and edge cases.
 //! - [`testing`] calls a rule without a host.
 //! - [`info!`] and its siblings write to the rule's log.
@@ -66,6 +68,7 @@ mod events;
 mod group_state;
 mod interval;
 mod log;
+mod map_rule;
 mod outputs;
 mod rule;
 pub mod testing;
@@ -78,8 +81,9 @@ pub use events::{Event, Events};
 pub use group_state::{GroupState, Timeout, TimeoutClock};
 pub use interval::Interval;
 pub use log::Level;
+pub use map_rule::{Map, MapRule};
 pub use outputs::Outputs;
-pub use rule::{NoParameters, OutputMode, Rule, StateFormat, TimeoutKind};
+pub use rule::{Form, NoParameters, OutputMode, Rule, StateFormat, TimeoutKind};
 
 #[doc(hidden)]
 pub mod private {
@@ -91,13 +95,13 @@ pub mod private {
 /// What nearly every rule uses.
 pub mod prelude {
     pub use crate::{
-        Error, Event, Events, GroupState, Interval, NoParameters, OutputMode, Outputs, Result, Rule, StateError,
-        StateFormat, Timeout, TimeoutClock, TimeoutKind, bail,
+        Error, Event, Events, GroupState, Interval, MapRule, NoParameters, OutputMode, Outputs, Result, Rule,
+        StateError, StateFormat, Timeout, TimeoutClock, TimeoutKind, bail,
     };
     pub use serde::{Deserialize, Serialize};
 }
 
-/// Makes a type that implements [`Rule`] the rule of this component. Once for each crate.
+/// Makes a type that implements [`Rule`] the rule of this component. Once for each crate; for a [`MapRule`] it is [`export_map!`].
 ///
 /// The crate must build a `cdylib`; `keyfold build` turns it into a component. The rule's name and version are those of
 /// the crate.
@@ -133,5 +137,13 @@ macro_rules! export {
 
     $crate::bindings::export!(Component with_types_in $crate::bindings);
         };
+    };
+}
+
+/// Makes a type that implements [`MapRule`] the rule of this component. Otherwise as [`export!`].
+#[macro_export]
+macro_rules! export_map {
+    ($rule:ty) => {
+        $crate::export!($crate::Map<$rule>);
     };
 }

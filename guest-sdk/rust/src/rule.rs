@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A stateful function over a keyed stream.
+/// A stateful function over a keyed stream: Spark's `flatMapGroupsWithState`.
+///
+/// A call writes any number of outputs, also none. A function whose every call has one result, such as the new total of a key, is
+/// better written as a [`MapRule`](crate::MapRule).
 ///
 /// The host makes a fresh value with [`Rule::new`] for each partition and batch. Fields are for parameters; whatever else
 /// a rule remembers in them is gone after the batch.
@@ -24,6 +27,9 @@ pub trait Rule: Sized + 'static {
     const TIMEOUT: TimeoutKind = TimeoutKind::None;
     /// Whether outputs add to or replace earlier ones. A declaration; it changes nothing in how the rule runs.
     const OUTPUT_MODE: OutputMode = OutputMode::Append;
+    /// How many outputs a call writes. [`Map`](crate::Map) alone says anything else.
+    #[doc(hidden)]
+    const FORM: Form = Form::FlatMap;
     /// How states are encoded.
     const STATE_FORMAT: StateFormat = StateFormat::MessagePack;
     /// The number, from 1, of the state's shape. Raise it when older versions of the rule could not read the new shape.
@@ -86,7 +92,25 @@ impl TimeoutKind {
     }
 }
 
-/// Spark's output modes of a stateful operator.
+/// Spark's two forms of a stateful function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Any number of outputs for each call: `flatMapGroupsWithState`, a [`Rule`].
+    FlatMap,
+    /// Exactly one output for each call: `mapGroupsWithState`, a [`MapRule`](crate::MapRule).
+    Map,
+}
+
+impl Form {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Form::FlatMap => "flat-map",
+            Form::Map => "map",
+        }
+    }
+}
+
+/// Spark's output modes of a stateful operator. Its `Complete` is for aggregations alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputMode {
     /// Outputs add to earlier ones.

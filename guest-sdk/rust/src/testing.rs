@@ -45,19 +45,46 @@ impl<S: Serialize + DeserializeOwned> TestGroupState<S> {
         watermark_ms: Option<i64>,
         has_timed_out: bool,
     ) -> Result<Self, StateError> {
-        if batch_time_ms < 0 {
-            return Err(StateError::IllegalArgument(format!("the batch time {batch_time_ms} is negative")));
-        }
         if let Some(watermark_ms) = watermark_ms.filter(|&ms| ms < 0) {
             return Err(StateError::IllegalArgument(format!("the watermark {watermark_ms} is negative")));
         }
         if has_timed_out && timeout_kind == TimeoutKind::None {
             return Err(StateError::UnsupportedOperation("a rule without timeouts cannot time out".into()));
         }
-        let format = StateFormat::MessagePack;
-        let given = state.map(|state| encoded(format, state)).transpose()?;
-        let context =
-            Context { timed_out: has_timed_out, timeout_kind, format, processing_time_ms: batch_time_ms, watermark_ms };
+        let context = Context { timed_out: has_timed_out, watermark_ms, ..plain_context(timeout_kind, batch_time_ms) };
+        Self::with_context(state, context)
+    }
+
+    /// A state as the call for an imported one would find it: [`GroupState::is_initial`] holds. Spark's class has no such method.
+    pub fn create_initial(
+        state: &S,
+        timeout_kind: TimeoutKind,
+        batch_time_ms: i64,
+        watermark_ms: Option<i64>,
+    ) -> Result<Self, StateError> {
+        let mut made = Self::create(Some(state), timeout_kind, batch_time_ms, watermark_ms, false)?;
+        made.0.context.initial = true;
+        Ok(made)
+    }
+
+    /// A state as a call in a batch query would find it: legal timeouts have no effect, and the watermark is -1 or none. Spark has
+    /// this in `GroupStateImpl.createForBatch`, where a state cannot be given.
+    pub fn create_for_batch(
+        state: Option<&S>,
+        timeout_kind: TimeoutKind,
+        batch_time_ms: i64,
+        has_watermark: bool,
+    ) -> Result<Self, StateError> {
+        let context = plain_context(timeout_kind, batch_time_ms);
+        Self::with_context(state, Context { batch_query: true, watermark_ms: has_watermark.then_some(-1), ..context })
+    }
+
+    fn with_context(state: Option<&S>, context: Context) -> Result<Self, StateError> {
+        if context.processing_time_ms < 0 {
+            let message = format!("the batch time {} is negative", context.processing_time_ms);
+            return Err(StateError::IllegalArgument(message));
+        }
+        let given = state.map(|state| encoded(context.format, state)).transpose()?;
         Ok(TestGroupState(GroupState::new(given.map(Cow::Owned), Vec::new(), context)))
     }
 
@@ -93,6 +120,19 @@ impl<S> Deref for TestGroupState<S> {
 impl<S> DerefMut for TestGroupState<S> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
+    }
+}
+
+/// A call with events in a stream without a watermark.
+fn plain_context(timeout_kind: TimeoutKind, processing_time_ms: i64) -> Context {
+    Context {
+        timed_out: false,
+        initial: false,
+        batch_query: false,
+        timeout_kind,
+        format: StateFormat::MessagePack,
+        processing_time_ms,
+        watermark_ms: None,
     }
 }
 
@@ -207,10 +247,9 @@ impl<R: Rule> TestStream<R> {
     fn group_state(&self, key: &str, timed_out: bool) -> GroupState<'static, R::State> {
         let context = Context {
             timed_out,
-            timeout_kind: R::TIMEOUT,
             format: R::STATE_FORMAT,
-            processing_time_ms: self.processing_time_ms,
             watermark_ms: Some(self.watermark_ms),
+            ..plain_context(R::TIMEOUT, self.processing_time_ms)
         };
         let given = self.keys.get(key).and_then(|row| row.state.clone());
         GroupState::new(given.map(Cow::Owned), Vec::new(), context)

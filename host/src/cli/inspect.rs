@@ -47,6 +47,7 @@ fn print(component: &Component) -> Result<()> {
     anstream::println!("{} {}", style::strong(&description.name), description.version);
     anstream::println!("  digest        {}", component.digest());
     anstream::println!("  size          {} bytes", component.source().len());
+    anstream::println!("  form          {}", word(&description.form)?);
     anstream::println!("  timeouts      {}", word(&description.timeout)?);
     anstream::println!("  output mode   {}", word(&description.output_mode)?);
     anstream::println!(

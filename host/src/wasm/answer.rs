@@ -2,7 +2,7 @@
 
 use super::error::{CallError, Reason};
 use super::store::LogLine;
-use crate::description::TimeoutKind;
+use crate::description::{Form, TimeoutKind};
 use crate::event::Millis;
 use crate::group::{BatchContext, StateChange, Timeout, TimeoutClock, item, start_of};
 use crate::limits::Limits;
@@ -69,6 +69,8 @@ pub struct AnswerRules<'a> {
     pub limits: &'a Limits,
     /// Which timeouts it may set.
     pub timeout: TimeoutKind,
+    /// How many outputs each group has.
+    pub form: Form,
 }
 
 /// The longest error text that is kept.
@@ -199,6 +201,7 @@ fn check_group(columns: &AnswerColumns, group: usize, rules: &AnswerRules<'_>) -
         return Err(CallError::new(Reason::StateLimit, message));
     }
     check_timeout(columns, group, rules)?;
+    check_form(columns, group, rules.form)?;
     check_outputs(columns, group, rules.limits)
 }
 
@@ -235,6 +238,16 @@ fn check_timeout(columns: &AnswerColumns, group: usize, rules: &AnswerRules<'_>)
         return invalid(format!("the timeout {at_ms} in {name} is after the year 9999"));
     }
     Ok(())
+}
+
+fn check_form(columns: &AnswerColumns, group: usize, form: Form) -> Result<(), CallError> {
+    let (first, last) = output_range(columns, group);
+    match (form, last - first) {
+        (Form::FlatMap, _) | (Form::Map, 1) => Ok(()),
+        (Form::Map, found) => {
+            Err(malformed(format!("the group has {found} outputs, and a rule of the form map gives exactly one")))
+        }
+    }
 }
 
 fn check_outputs(columns: &AnswerColumns, group: usize, limits: &Limits) -> Result<(), CallError> {

@@ -7,6 +7,7 @@ use super::component::Component;
 use super::error::{CallError, Reason};
 use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
 use crate::clock::Deadline;
+use crate::description::{Form, TimeoutKind};
 use crate::group::{BatchContext, GroupColumns};
 use crate::limits::Limits;
 use std::pin::pin;
@@ -27,7 +28,9 @@ const FLAG_BATCH_QUERY: u32 = 1 << 2;
 pub struct Sandbox {
     store: Store<StoreData>,
     rule: Rule,
-    timeout: crate::description::TimeoutKind,
+    /// What its description allows its answers to be.
+    form: Form,
+    timeout: TimeoutKind,
 }
 
 impl Sandbox {
@@ -42,7 +45,8 @@ impl Sandbox {
         let deadline = Deadline::after(limits.call_deadline());
         let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
         let rule = started.map_err(|error| explain(&mut store, error))?;
-        let mut sandbox = Sandbox { store, rule, timeout: component.timeout() };
+        let description = component.description();
+        let mut sandbox = Sandbox { store, rule, form: description.form, timeout: description.timeout };
         sandbox.configure(parameters, deadline)?;
         Ok(sandbox)
     }
@@ -106,7 +110,8 @@ impl Sandbox {
             }
             Err(error) => return Err(explain(&mut self.store, error)),
         };
-        let rules = AnswerRules { groups: groups.len(), context, limits: &limits, timeout: self.timeout };
+        let rules =
+            AnswerRules { groups: groups.len(), context, limits: &limits, timeout: self.timeout, form: self.form };
         let mut answer = Answer::check(columns_of(outcomes), &rules)?;
         let fuel_left = self.store.get_fuel().unwrap_or(0);
         let data = self.store.data_mut();

@@ -7,7 +7,7 @@ use super::deaf_wasi;
 use super::engine::Engine;
 use super::store::{StoreData, add_imports};
 use super::{Sandbox, call};
-use crate::description::{Description, TimeoutKind};
+use crate::description::Description;
 use crate::event::{BatchId, Millis, PartitionId};
 use crate::group::BatchContext;
 use crate::limits::Limits;
@@ -132,10 +132,6 @@ impl Component {
     pub(super) fn engine(&self) -> &wasmtime::Engine {
         self.pre.engine()
     }
-
-    pub(super) fn timeout(&self) -> TimeoutKind {
-        self.description.timeout
-    }
 }
 
 fn names<'a, T>(items: impl Iterator<Item = (&'a str, T)>) -> Vec<String> {
@@ -175,7 +171,8 @@ fn placeholder() -> Description {
     Description {
         name: String::new(),
         version: String::new(),
-        timeout: TimeoutKind::None,
+        form: Default::default(),
+        timeout: crate::description::TimeoutKind::None,
         output_mode: Default::default(),
         state_schema: 1,
         readable_schemas: vec![1],

@@ -39,6 +39,18 @@ fn a_group_with_malformed_columns_fails_alone() {
     }
 }
 
+#[test]
+fn a_group_of_the_map_form_has_one_output_or_fails_alone() {
+    for (key, found) in [("bad-none", "0 outputs"), ("bad-two", "2 outputs")] {
+        let mut trial = Setup::guest("map-outputs").open();
+        let batch = trial.run_keys(&["a", key, "b", "a"]);
+        assert_eq!(batch.outputs, counts(&[("a", 2), ("b", 1)]), "{key}: {:#?}", batch.letters);
+        assert_letters(&batch.letters, &trial, "malformed-answer", &[(key, &[2])]);
+        assert_says(&batch.letters[0].message, &[found, "form map", "exactly one"]);
+        assert!(!trial.rows().contains_key(key));
+    }
+}
+
 /// The outputs are those of the last group, as far as anybody can tell, so that the one that makes them comes last here.
 #[test]
 fn millions_of_empty_outputs_fail_their_group_alone_and_cost_little() {

@@ -3,6 +3,7 @@
 mod answers;
 mod cache;
 mod determinism;
+mod facts;
 mod groups;
 mod limits;
 mod malformed;
@@ -88,7 +89,7 @@ fn every_guest_has_a_test() {
         .expect("this file lies in it")
         .map(|entry| fs::read_to_string(entry.expect("it can be read").path()).expect("it is text"))
         .collect();
-    let libraries = ["columns", "counting"];
+    let libraries = ["columns", "counting", "facts"];
     let mut untested = Vec::new();
     for entry in fs::read_dir(root().join("tests/guests")).expect("the folder is there") {
         let path = entry.expect("it can be read").path();

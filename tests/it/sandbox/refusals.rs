@@ -3,6 +3,7 @@
 use super::assert_says;
 use crate::compile_bomb::compile_bomb;
 use crate::support::rules::{Setup, compiler, guest, loader};
+use keyfold::description::{Form, OutputMode};
 use keyfold::limits::Limits;
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::component::Loader;
@@ -49,6 +50,19 @@ fn a_rule_that_describes_itself_with_garbage_is_refused() {
 #[test]
 fn a_rule_that_describes_itself_with_an_unknown_word_is_refused_with_that_word() {
     assert_says(&refusal(&guest("describe-wrong")), &["sometimes", "event-time"]);
+}
+
+#[test]
+fn the_complete_mode_is_refused_by_name() {
+    assert_says(&refusal(&guest("facts-complete")), &["output_mode is complete", "use append or update"]);
+}
+
+#[test]
+fn the_map_form_goes_with_the_update_mode_alone() {
+    assert_says(&refusal(&guest("facts-map-append")), &["form is map and output_mode is append", "use update"]);
+    let component = loader(&Limits::default()).load(&guest("facts-map")).expect("an update mode goes with it");
+    let description = component.description();
+    assert_eq!((description.form, description.output_mode), (Form::Map, OutputMode::Update));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What must hold for every answer of a rule, however malformed: shared by the property tests and the fuzzer.
 
-use keyfold::description::TimeoutKind;
+use keyfold::description::{Form, TimeoutKind};
 use keyfold::event::{BatchId, Millis, PartitionId};
 use keyfold::group::{BatchContext, StateChange, TimeoutClock};
 use keyfold::limits::Limits;
@@ -92,7 +92,7 @@ pub fn check(columns: &AnswerColumns, groups: usize, timeout: TimeoutKind) -> Op
         output_bytes_max: OUTPUT_BYTES_MAX,
         ..Limits::default()
     };
-    let rules = AnswerRules { groups, context: &context, limits: &limits, timeout };
+    let rules = AnswerRules { groups, context: &context, limits: &limits, timeout, form: Form::FlatMap };
     let answer = match Answer::check(columns.clone(), &rules) {
         Ok(answer) => answer,
         Err(error) => {

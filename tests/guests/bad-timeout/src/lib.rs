@@ -11,10 +11,11 @@ impl Guest for BadTimeout {
 
     fn act(call: &mut Call) -> Result<()> {
         if call.key.starts_with("bad-processing") {
-            call.state.set_timeout_duration(i64::MAX)
+            call.state.set_timeout_duration(i64::MAX)?;
         } else {
-            call.state.set_timeout_timestamp(i64::MAX)
+            call.state.set_timeout_timestamp(i64::MAX)?;
         }
+        Ok(())
     }
 }
 

@@ -39,8 +39,8 @@ pub struct Answer {
     pub state: Vec<u8>,
     /// The clock of the new timeout.
     pub timeout_clock: u8,
-    /// The output.
-    pub output: Option<Vec<u8>>,
+    /// The outputs.
+    pub outputs: Vec<Vec<u8>>,
     /// What went wrong.
     pub error: Vec<u8>,
 }
@@ -60,7 +60,7 @@ impl Answer {
             verdict: VERDICT_UPDATE,
             state: count.to_string().into_bytes(),
             timeout_clock: 0,
-            output: Some(output.into_bytes()),
+            outputs: vec![output.into_bytes()],
             error: Vec::new(),
         }
     }
@@ -73,11 +73,21 @@ pub fn is_bad(key: &str) -> bool {
 
 /// A description document with this timeout kind.
 pub fn describe_with_timeout(timeout: &str) -> Vec<u8> {
+    describe_with(timeout, "flat-map", "update")
+}
+
+/// A description document with this form and this output mode.
+pub fn describe_with_form(form: &str, output_mode: &str) -> Vec<u8> {
+    describe_with("none", form, output_mode)
+}
+
+fn describe_with(timeout: &str, form: &str, output_mode: &str) -> Vec<u8> {
     let document = serde_json::json!({
         "name": "columns",
         "version": env!("CARGO_PKG_VERSION"),
+        "form": form,
         "timeout": timeout,
-        "output_mode": "update",
+        "output_mode": output_mode,
         "state_schema": 1,
         "readable_schemas": [1],
         "state_format": "json",
@@ -106,7 +116,7 @@ fn push(outcomes: &mut Outcomes, answer: &Answer) {
     outcomes.state_ends.push(outcomes.states.len() as u32);
     outcomes.timeout_clocks.push(answer.timeout_clock);
     outcomes.timeouts_ms.push(0);
-    if let Some(output) = &answer.output {
+    for output in &answer.outputs {
         outcomes.outputs.extend(output);
         outcomes.output_ends.push(outcomes.outputs.len() as u32);
     }

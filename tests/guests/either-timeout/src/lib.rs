@@ -15,10 +15,11 @@ impl Guest for EitherTimeout {
 
     fn act(call: &mut Call) -> Result<()> {
         if call.key.starts_with("event") {
-            call.state.set_timeout_timestamp_after(call.event_time_ms()?, "10 seconds")
+            call.state.set_timeout_timestamp_after(call.event_time_ms()?, "10 seconds")?;
         } else {
-            call.state.set_timeout_duration("10 seconds")
+            call.state.set_timeout_duration("10 seconds")?;
         }
+        Ok(())
     }
 }
 

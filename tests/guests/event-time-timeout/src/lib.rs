@@ -16,7 +16,8 @@ impl Guest for EventTimeTimeout {
         if call.key.starts_with("stateless") {
             call.state.remove();
         }
-        call.state.set_timeout_timestamp_after(call.event_time_ms()?, "10 seconds")
+        call.state.set_timeout_timestamp_after(call.event_time_ms()?, "10 seconds")?;
+        Ok(())
     }
 }
 

@@ -22,7 +22,8 @@ impl Guest for FailingTimeout {
     }
 
     fn act(call: &mut Call) -> Result<()> {
-        call.state.set_timeout_timestamp_after(call.event_time_ms()?, "10 seconds")
+        call.state.set_timeout_timestamp_after(call.event_time_ms()?, "10 seconds")?;
+        Ok(())
     }
 }
 

@@ -15,11 +15,11 @@ impl Guest for MalformedColumns {
             "bad-unknown-verdict" => answer.verdict = 4,
             "bad-state-without-update" => answer.verdict = VERDICT_KEEP,
             "bad-timeout-clock-9" => answer.timeout_clock = 9,
-            "bad-outputs-not-json" => answer.output = Some(b"not json".to_vec()),
-            "bad-output-with-newline" => answer.output = Some(b"{\"key\":\n\"bad\"}".to_vec()),
+            "bad-outputs-not-json" => answer.outputs = vec![b"not json".to_vec()],
+            "bad-output-with-newline" => answer.outputs = vec![b"{\"key\":\n\"bad\"}".to_vec()],
             "bad-errors-not-utf8" => {
                 let error = b"\xff\xfe".to_vec();
-                answer = Answer { verdict: VERDICT_FAILED, state: Vec::new(), output: None, error, ..answer };
+                answer = Answer { verdict: VERDICT_FAILED, state: Vec::new(), outputs: Vec::new(), error, ..answer };
             }
             _ => {}
         }

@@ -16,7 +16,8 @@ impl Guest for ProcessingTimeout {
         if call.key.starts_with("stateless") {
             call.state.remove();
         }
-        call.state.set_timeout_duration("10 seconds")
+        call.state.set_timeout_duration("10 seconds")?;
+        Ok(())
     }
 }
 
