@@ -1,6 +1,6 @@
 //! [`Host`]: one rule over one source: plans batches, hands them to the partitions, delivers their outputs.
 
-use crate::clock::{Clock, Stopwatch};
+use crate::clock::{Clock, Span, Stopwatch};
 use crate::event::{BatchId, Millis, PartitionId, RecordBatch};
 use crate::extract::Extractor;
 use crate::input::BatchInput;
@@ -8,7 +8,7 @@ use crate::kept_components::KeptComponents;
 use crate::limits::Limits;
 use crate::partition::{PartitionReport, Work};
 use crate::plan::{Identity, Plan};
-use crate::progress::{BatchRun, Progress};
+use crate::progress::{BatchRun, BatchTimes, Progress, SourceRun, new_run_id};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadLimit, ReadStatus, Source};
 use crate::state::{OutputBlock, PlanLog};
@@ -75,8 +75,11 @@ pub struct Host {
     plan_log: PlanLog,
     workers: Workers,
     id: String,
+    run_id: String,
     last: Option<Plan>,
     delivered: Option<BatchId>,
+    /// When the batch that was delivered last was triggered.
+    last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
     /// Held as long as the host lives, so that no second host writes the folder.
     _lock: File,
@@ -86,9 +89,7 @@ pub struct Host {
 struct InFlight {
     work: Work,
     reports: Vec<Option<PartitionReport>>,
-    started: Stopwatch,
-    read_ms: u64,
-    plan_ms: u64,
+    times: BatchTimes,
 }
 
 impl Host {
@@ -121,8 +122,10 @@ impl Host {
             plan_log,
             workers,
             id,
+            run_id: new_run_id(),
             last,
             delivered,
+            last_trigger: None,
             in_flight: VecDeque::new(),
             _lock: lock,
         })
@@ -137,7 +140,7 @@ impl Host {
         let uncommitted = committed.iter().map(|&batch| after(batch)).min().unwrap_or(0);
         let first = uncommitted.min(after(self.delivered));
         for plan in self.plan_log.from(BatchId(first))? {
-            let started = Stopwatch::start();
+            let mut times = BatchTimes::start(self.clock.now());
             let mut records = RecordBatch::default();
             if plan.batch.0 >= uncommitted {
                 source
@@ -149,8 +152,8 @@ impl Host {
             // batch of which only some partitions still have the outputs.
             self.plan_log.set_delivered(self.delivered)?;
             let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
-            let read_ms = started.elapsed_ms();
-            self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms: 0 })?;
+            times.keyed();
+            self.start(plan, component, input, times)?;
             self.settle_all(source, observer)?;
         }
         Ok(())
@@ -167,17 +170,19 @@ impl Host {
         self.recover(source, observer)?;
         self.components.keep(&self.component)?;
         while !stop.load(Ordering::Relaxed) {
-            let started = Stopwatch::start();
+            let mut times = BatchTimes::start(self.clock.now());
             let mut records = RecordBatch::default();
             let status = source.read(self.settings.batch, &mut records)?;
+            times.read();
             if !records.ranges.is_empty() {
-                self.begin(records, started, None)?;
+                self.begin(records, times, None)?;
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
                 self.settle_all(source, observer)?;
+                self.plan_log.show_progress()?;
                 match self.next_step(status)? {
                     Step::Timeouts => {
-                        self.begin(RecordBatch::default(), started, None)?;
+                        self.begin(RecordBatch::default(), times, None)?;
                         self.settle_all(source, observer)?;
                     }
                     Step::Wait => wait(POLL, stop),
@@ -186,7 +191,8 @@ impl Host {
             }
             if let Trigger::Interval(interval) = trigger {
                 self.settle_all(source, observer)?;
-                wait(interval.saturating_sub(started.elapsed()), stop);
+                self.plan_log.show_progress()?;
+                wait(interval.saturating_sub(times.elapsed()), stop);
             }
         }
         self.settle_all(source, observer)?;
@@ -196,7 +202,7 @@ impl Host {
     /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.
     pub fn run_batch(&mut self, records: RecordBatch, watermark_at_least: Option<Millis>) -> Result<BatchOutcome> {
         self.components.keep(&self.component)?;
-        self.begin(records, Stopwatch::start(), watermark_at_least)?;
+        self.begin(records, BatchTimes::start(self.clock.now()), watermark_at_least)?;
         let mut outcome = BatchOutcome::default();
         self.settle_all(&mut EmptySource, &mut outcome)?;
         Ok(outcome)
@@ -240,26 +246,25 @@ impl Host {
         Ok([processing_time.filter(|_| kind.allows_processing_time()), event_time.filter(|_| kind.allows_event_time())])
     }
 
-    fn begin(&mut self, records: RecordBatch, started: Stopwatch, watermark_at_least: Option<Millis>) -> Result<()> {
+    fn begin(&mut self, records: RecordBatch, mut times: BatchTimes, watermark_at_least: Option<Millis>) -> Result<()> {
         let partitions = self.settings.identity.partitions;
         let input = BatchInput::new(records, &self.settings.extractor, partitions);
-        let read_ms = started.elapsed_ms();
+        times.keyed();
         let plan = self.plan(&input.records, input.event_time_max_ms().map(Millis), watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
-        let plan_ms = started.elapsed_ms() - read_ms;
+        times.planned();
         let component = Arc::clone(&self.component);
-        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms })
+        self.start(plan, component, input, times)
     }
 
-    fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: InFlightTimes) -> Result<()> {
+    fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: BatchTimes) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.last = Some(plan.clone());
         }
         let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
-        let InFlightTimes { started, read_ms, plan_ms } = times;
-        self.in_flight.push_back(InFlight { work, reports, started, read_ms, plan_ms });
+        self.in_flight.push_back(InFlight { work, reports, times });
         Ok(())
     }
 
@@ -305,8 +310,11 @@ impl Host {
     }
 
     fn deliver(&mut self, done: InFlight, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
-        let batch = done.work.plan.batch;
-        let mut reports: Vec<PartitionReport> = done.reports.into_iter().flatten().collect();
+        let InFlight { work, reports, times } = done;
+        let batch = work.plan.batch;
+        let delivering = Stopwatch::start();
+        let mut reports: Vec<PartitionReport> = reports.into_iter().flatten().collect();
+        let output_bytes = reports.iter().map(|report| report.outputs.lines.len() as u64).sum();
         if self.delivered.is_none_or(|delivered| delivered < batch) {
             let blocks: Vec<OutputBlock> =
                 reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
@@ -319,28 +327,32 @@ impl Host {
             self.delivered = Some(batch);
         }
         self.plan_log.trim(batch)?;
+        let worked = reports.iter().filter_map(|report| report.worked).reduce(Span::join);
         let run = BatchRun {
             id: &self.id,
+            run_id: &self.run_id,
             rule: &self.component.description().name,
-            partitions: self.settings.identity.partitions,
-            plan: &done.work.plan,
-            rows: done.work.input.records_read(),
-            source: source.description(),
+            plan: &work.plan,
+            triggered_at: times.triggered_at,
+            triggered_before: self.last_trigger.replace(times.triggered_at),
+            duration_ms: times.delivered(worked, delivering.elapsed_ms()),
+            event_times: work.input.extracted.events.iter().map(|event| Millis(event.time_ms)).collect(),
             sink: self.sink.description(),
-            read_ms: done.read_ms,
-            plan_ms: done.plan_ms,
-            duration_ms: done.started.elapsed_ms(),
+            output_bytes,
         };
-        let progress = Progress::new(run, &reports);
-        observer.batch(&progress, source.progress_bytes());
+        let bytes = source.progress_bytes();
+        let sources = [SourceRun {
+            name: "input",
+            description: source.description(),
+            ranges: work.plan.ranges.iter().collect(),
+            rows: work.input.records_read(),
+            bytes,
+        }];
+        let progress = Progress::new(run, &sources, &reports);
+        self.plan_log.keep_progress(batch, serde_json::to_string(&progress)?);
+        observer.batch(&progress, bytes);
         Ok(())
     }
-}
-
-struct InFlightTimes {
-    started: Stopwatch,
-    read_ms: u64,
-    plan_ms: u64,
 }
 
 enum Step {
