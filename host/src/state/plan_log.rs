@@ -36,7 +36,8 @@ pub struct PlanLog {
 impl PlanLog {
     /// Opens or makes the log, and checks that it belongs to the rule that is to run.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self> {
-        let connection = settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
+        let connection =
+            settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
             None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
             Some(found) => {

@@ -12,10 +12,11 @@ pub(super) const SCHEMA: &str = "
 /// As many as Spark keeps (`spark.sql.streaming.numRecentProgressUpdates`): enough to see a trend, little enough to print.
 const KEPT: u32 = 100;
 
-/// Adds a record, in place of an earlier one of the same batch, and forgets the oldest.
+/// Adds a record and forgets the oldest. An earlier record of the same batch stays: a batch that is run again counts only
+/// what its partitions had not committed.
 pub(super) fn put(connection: &Connection, batch: BatchId, record: &str) -> Result<()> {
     connection
-        .prepare_cached("INSERT OR REPLACE INTO progress (batch, record) VALUES (?1, ?2)")?
+        .prepare_cached("INSERT OR IGNORE INTO progress (batch, record) VALUES (?1, ?2)")?
         .execute(params![batch.0, record])?;
     // Records are counted rather than batch numbers, because a crash leaves gaps.
     connection
