@@ -326,7 +326,6 @@ impl Host {
             }
             self.delivered = Some(batch);
         }
-        self.plan_log.trim(batch)?;
         let worked = reports.iter().filter_map(|report| report.worked).reduce(Span::join);
         let run = BatchRun {
             id: &self.id,

@@ -73,7 +73,8 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the state's format")).transpose()
     }
 
-    /// Writes a plan, how far delivery had come, and the progress kept so far.
+    /// Writes a plan, how far delivery had come, and the progress kept so far. Forgets plans of batches that were delivered
+    /// long ago.
     pub fn append(&mut self, plan: &Plan, delivered: Option<BatchId>) -> Result<()> {
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
@@ -82,6 +83,9 @@ impl PlanLog {
                 .prepare_cached("INSERT OR REPLACE INTO position (file, offset, line) VALUES (?1, ?2, ?3)")?;
             for OffsetRange { file, to, .. } in &plan.ranges {
                 position.execute(params![file, to.offset, to.line])?;
+            }
+            if let Some(old) = delivered.and_then(|delivered| delivered.0.checked_sub(PLANS_KEPT)) {
+                transaction.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([old])?;
             }
             set_delivered(transaction, delivered)
         })
@@ -146,13 +150,6 @@ impl PlanLog {
         let rows = statement
             .query_map([], |row| Ok((row.get::<_, String>(0)?, Position { offset: row.get(1)?, line: row.get(2)? })))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Forgets plans of batches that were delivered long ago.
-    pub fn trim(&self, delivered: BatchId) -> Result<()> {
-        let Some(last) = delivered.0.checked_sub(PLANS_KEPT) else { return Ok(()) };
-        self.connection.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([last])?;
-        Ok(())
     }
 
     /// One transaction, which takes along the progress that waits.
