@@ -1,6 +1,6 @@
 //! [`Host`]: one rule over one source: plans batches, hands them to the partitions, delivers their outputs.
 
-use crate::clock::{Clock, Span, Stopwatch};
+use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, Millis, PartitionId, RecordBatch};
 use crate::extract::Extractor;
 use crate::input::BatchInput;
@@ -11,7 +11,7 @@ use crate::plan::{Identity, Plan};
 use crate::progress::{BatchRun, BatchTimes, Progress, SourceRun, new_run_id};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadLimit, ReadStatus, Source};
-use crate::state::{OutputBlock, PlanLog};
+use crate::state::PlanLog;
 use crate::wasm::{Component, component::Loader};
 use crate::workers::Workers;
 use anyhow::{Context, Result, bail, ensure};
@@ -247,14 +247,13 @@ impl Host {
     }
 
     fn begin(&mut self, records: RecordBatch, mut times: BatchTimes, watermark_at_least: Option<Millis>) -> Result<()> {
-        let partitions = self.settings.identity.partitions;
-        let input = BatchInput::new(records, &self.settings.extractor, partitions);
+        times.waited();
+        let input = BatchInput::new(records, &self.settings.extractor, self.settings.identity.partitions);
         times.keyed();
         let plan = self.plan(&input.records, input.event_time_max_ms().map(Millis), watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
         times.planned();
-        let component = Arc::clone(&self.component);
-        self.start(plan, component, input, times)
+        self.start(plan, Arc::clone(&self.component), input, times)
     }
 
     fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: BatchTimes) -> Result<()> {
@@ -316,8 +315,7 @@ impl Host {
         let mut reports: Vec<PartitionReport> = reports.into_iter().flatten().collect();
         let output_bytes = reports.iter().map(|report| report.outputs.lines.len() as u64).sum();
         if self.delivered.is_none_or(|delivered| delivered < batch) {
-            let blocks: Vec<OutputBlock> =
-                reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
+            let blocks: Vec<_> = reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
             self.sink
                 .deliver(batch, &blocks)
                 .with_context(|| format!("failed to deliver the outputs of batch {batch}"))?;
@@ -326,7 +324,6 @@ impl Host {
             }
             self.delivered = Some(batch);
         }
-        let worked = reports.iter().filter_map(|report| report.worked).reduce(Span::join);
         let run = BatchRun {
             id: &self.id,
             run_id: &self.run_id,
@@ -334,7 +331,7 @@ impl Host {
             plan: &work.plan,
             triggered_at: times.triggered_at,
             triggered_before: self.last_trigger.replace(times.triggered_at),
-            duration_ms: times.delivered(worked, delivering.elapsed_ms()),
+            duration_ms: times.delivered(&reports, delivering.elapsed_ms()),
             event_times: work.input.extracted.events.iter().map(|event| Millis(event.time_ms)).collect(),
             sink: self.sink.description(),
             output_bytes,

@@ -2,6 +2,7 @@
 
 use crate::clock::{Span, Stopwatch};
 use crate::event::Millis;
+use crate::partition::PartitionReport;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -45,6 +46,11 @@ impl BatchTimes {
         self.steps.latest_offset = Some(self.step());
     }
 
+    /// What passed since the last step was waiting for the batch before.
+    pub fn waited(&mut self) {
+        self.step();
+    }
+
     /// Its events are found.
     pub fn keyed(&mut self) {
         self.steps.get_batch = self.step();
@@ -55,8 +61,9 @@ impl BatchTimes {
         self.steps.wal_commit = Some(self.step());
     }
 
-    /// It is delivered, which took so long after the partitions had worked on it.
-    pub fn delivered(self, worked: Option<Span>, delivery_ms: u64) -> DurationMs {
+    /// It is delivered, which took so long after the partitions had worked on it. They worked at the same time and in turn.
+    pub fn delivered(self, reports: &[PartitionReport], delivery_ms: u64) -> DurationMs {
+        let worked = reports.iter().filter_map(|report| report.worked).reduce(Span::join);
         let add_batch = worked.map_or(0, |worked| worked.ms()) + delivery_ms;
         DurationMs { add_batch, trigger_execution: self.started.elapsed_ms(), ..self.steps }
     }

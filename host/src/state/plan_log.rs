@@ -98,7 +98,8 @@ impl PlanLog {
     }
 
     /// Keeps what a batch did. It is written with the next plan: a transaction of its own would cost every batch another
-    /// sync. What was kept since the last plan is lost in a crash.
+    /// sync. A crash takes what was kept since the last plan, and with it how far delivery came: these batches are run again,
+    /// and report again, though only what was left to do.
     pub fn keep_progress(&mut self, batch: BatchId, record: String) {
         self.progress.push((batch, record));
     }
