@@ -58,6 +58,30 @@ impl Stopwatch {
     pub fn elapsed_ms(&self) -> u64 {
         self.0.elapsed().as_millis() as u64
     }
+
+    /// The time from the start until now.
+    pub fn span(&self) -> Span {
+        Span { from: self.0, to: Instant::now() }
+    }
+}
+
+/// A time that has passed, with its ends, so that those of several threads can be put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    from: Instant,
+    to: Instant,
+}
+
+impl Span {
+    /// From the earlier start to the later end.
+    pub fn join(self, other: Span) -> Span {
+        Span { from: self.from.min(other.from), to: self.to.max(other.to) }
+    }
+
+    /// Whole milliseconds.
+    pub fn ms(&self) -> u64 {
+        self.to.duration_since(self.from).as_millis() as u64
+    }
 }
 
 /// The limit on one call's wall time.

@@ -1,10 +1,11 @@
 //! [`Host`]: one rule over one source: plans batches, hands them to the partitions, delivers their outputs.
 
 mod batch_query;
+mod delivery;
 
 use crate::clock::{Clock, Stopwatch};
 use crate::config;
-use crate::event::{BatchId, InputId, Millis, OffsetRange, PartitionId, RecordBatch};
+use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
 use crate::extract::Extractor;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
@@ -12,10 +13,10 @@ use crate::kept_components::KeptComponents;
 use crate::limits::Limits;
 use crate::partition::{PartitionReport, Work};
 use crate::plan::{Identity, Plan};
-use crate::progress::{BatchRun, Progress};
+use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadLimit, ReadStatus, Source};
-use crate::state::{OutputBlock, PlanLog};
+use crate::state::PlanLog;
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::{InputWatermark, Watermarks};
 use crate::workers::Workers;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+pub use delivery::BatchOutcome;
 
 /// Batches that run while the next one is read. More would only take memory: partitions run them one after another.
 const BATCHES_IN_FLIGHT_MAX: usize = 2;
@@ -101,8 +104,11 @@ pub struct Host {
     imports: Imports,
     watermarks: Watermarks,
     id: String,
+    run_id: String,
     last: Option<Plan>,
     delivered: Option<BatchId>,
+    /// When the batch that was delivered last was triggered.
+    last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
     /// Held as long as the host lives, so that no second host writes the folder.
     _lock: File,
@@ -112,9 +118,7 @@ pub struct Host {
 struct InFlight {
     work: Work,
     reports: Vec<Option<PartitionReport>>,
-    started: Stopwatch,
-    read_ms: u64,
-    plan_ms: u64,
+    times: BatchTimes,
 }
 
 impl Host {
@@ -154,8 +158,10 @@ impl Host {
             plan_log,
             workers,
             id,
+            run_id: new_run_id(),
             last,
             delivered,
+            last_trigger: None,
             in_flight: VecDeque::new(),
             _lock: lock,
         })
@@ -173,7 +179,7 @@ impl Host {
         let uncommitted = committed.iter().map(|&batch| after(batch)).min().unwrap_or(u64::MAX);
         let first = uncommitted.min(after(self.delivered));
         for plan in self.plan_log.from(BatchId(first))? {
-            let started = Stopwatch::start();
+            let mut times = BatchTimes::start(self.clock.now());
             let mut records = RecordBatch::default();
             if plan.batch.0 >= uncommitted {
                 self.replay(source, &plan.ranges, &mut records)
@@ -184,8 +190,8 @@ impl Host {
             // batch of which only some partitions still have the outputs.
             self.plan_log.set_delivered(self.delivered)?;
             let input = self.batch_input(records);
-            let read_ms = started.elapsed_ms();
-            self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms: 0 })?;
+            times.keyed();
+            self.start(plan, component, input, times)?;
             self.settle_all(source, observer)?;
         }
         Ok(())
@@ -206,17 +212,19 @@ impl Host {
             return self.plan_log.set_delivered(self.delivered);
         }
         while !stop.load(Ordering::Relaxed) {
-            let started = Stopwatch::start();
+            let mut times = BatchTimes::start(self.clock.now());
             let mut records = RecordBatch::default();
             let status = self.read(source, &mut records)?;
+            times.read();
             if !records.ranges.is_empty() {
-                self.begin(records, started, None)?;
+                self.begin(records, times, None)?;
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
                 self.settle_all(source, observer)?;
+                self.plan_log.show_progress()?;
                 match self.next_step(status)? {
                     Step::Timeouts => {
-                        self.begin(RecordBatch::default(), started, None)?;
+                        self.begin(RecordBatch::default(), times, None)?;
                         self.settle_all(source, observer)?;
                     }
                     Step::Wait => wait(POLL, stop),
@@ -225,7 +233,8 @@ impl Host {
             }
             if let Trigger::Interval(interval) = trigger {
                 self.settle_all(source, observer)?;
-                wait(interval.saturating_sub(started.elapsed()), stop);
+                self.plan_log.show_progress()?;
+                wait(interval.saturating_sub(times.elapsed()), stop);
             }
         }
         self.settle_all(source, observer)?;
@@ -235,7 +244,7 @@ impl Host {
     /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.
     pub fn run_batch(&mut self, records: RecordBatch, watermark_at_least: Option<Millis>) -> Result<BatchOutcome> {
         self.components.keep(&self.component)?;
-        self.begin(records, Stopwatch::start(), watermark_at_least)?;
+        self.begin(records, BatchTimes::start(self.clock.now()), watermark_at_least)?;
         let mut outcome = BatchOutcome::default();
         self.settle_all(&mut EmptySource, &mut outcome)?;
         Ok(outcome)
@@ -304,25 +313,24 @@ impl Host {
         Ok([processing_time.filter(|_| kind.allows_processing_time()), event_time.filter(|_| kind.allows_event_time())])
     }
 
-    fn begin(&mut self, records: RecordBatch, started: Stopwatch, watermark_at_least: Option<Millis>) -> Result<()> {
+    fn begin(&mut self, records: RecordBatch, mut times: BatchTimes, watermark_at_least: Option<Millis>) -> Result<()> {
+        times.waited();
         let input = self.batch_input(records);
-        let read_ms = started.elapsed_ms();
+        times.keyed();
         let plan = self.plan(&input, watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
-        let plan_ms = started.elapsed_ms() - read_ms;
-        let component = Arc::clone(&self.component);
-        self.start(plan, component, input, InFlightTimes { started, read_ms, plan_ms })
+        times.planned();
+        self.start(plan, Arc::clone(&self.component), input, times)
     }
 
-    fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: InFlightTimes) -> Result<()> {
+    fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: BatchTimes) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.last = Some(plan.clone());
         }
         let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
-        let InFlightTimes { started, read_ms, plan_ms } = times;
-        self.in_flight.push_back(InFlight { work, reports, started, read_ms, plan_ms });
+        self.in_flight.push_back(InFlight { work, reports, times });
         Ok(())
     }
 
@@ -354,82 +362,12 @@ impl Host {
             batch_query: self.settings.batch_query,
         }
     }
-
-    fn settle_all(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
-        self.settle(source, observer, 1)
-    }
-
-    /// Waits until fewer than `in_flight` batches run, delivering those that are done.
-    fn settle(&mut self, source: &mut dyn Source, observer: &mut dyn Observer, in_flight: usize) -> Result<()> {
-        while self.in_flight.len() >= in_flight.max(1) {
-            let (PartitionId(partition), batch, report) = self.workers.next_report()?;
-            let first = self.in_flight.front().map_or(0, |first| first.work.plan.batch.0);
-            let place = (batch.0 - first) as usize;
-            self.in_flight[place].reports[partition as usize] = Some(report);
-            while self.in_flight.front().is_some_and(|first| first.reports.iter().all(Option::is_some)) {
-                let done = self.in_flight.pop_front().expect("it was there just now");
-                self.deliver(done, source, observer)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn deliver(&mut self, done: InFlight, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
-        let batch = done.work.plan.batch;
-        let mut reports: Vec<PartitionReport> = done.reports.into_iter().flatten().collect();
-        if self.delivered.is_none_or(|delivered| delivered < batch) {
-            let blocks: Vec<OutputBlock> =
-                reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
-            self.sink
-                .deliver(batch, &blocks)
-                .with_context(|| format!("failed to deliver the outputs of batch {batch}"))?;
-            for (report, block) in reports.iter_mut().zip(blocks) {
-                report.outputs.outputs = block.outputs;
-            }
-            self.delivered = Some(batch);
-        }
-        self.plan_log.trim(batch)?;
-        let run = BatchRun {
-            id: &self.id,
-            rule: &self.component.description().name,
-            partitions: self.settings.identity.partitions,
-            plan: &done.work.plan,
-            rows: done.work.input.records_read(),
-            source: source.descriptions().join(", "),
-            sink: self.sink.description(),
-            read_ms: done.read_ms,
-            plan_ms: done.plan_ms,
-            duration_ms: done.started.elapsed_ms(),
-        };
-        let progress = Progress::new(run, &reports);
-        observer.batch(&progress, source.progress_bytes());
-        Ok(())
-    }
-}
-
-struct InFlightTimes {
-    started: Stopwatch,
-    read_ms: u64,
-    plan_ms: u64,
 }
 
 enum Step {
     Timeouts,
     Wait,
     End,
-}
-
-/// What [`Host::run_batch`] did.
-#[derive(Default)]
-pub struct BatchOutcome {
-    /// The progress of the batch.
-    pub progress: Option<Progress>,
-}
-
-impl Observer for BatchOutcome {
-    fn batch(&mut self, progress: &Progress, _: Option<(u64, u64)>) {
-        self.progress = Some(progress.clone());
-    }
 }
 
 fn check_event_time(component: &Component, settings: &Settings) -> Result<()> {

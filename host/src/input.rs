@@ -126,9 +126,11 @@ impl BatchInput {
         max
     }
 
-    /// Records read, rejected ones included, imported states not.
-    pub fn records_read(&self) -> u64 {
-        (self.records.records.len() + self.records.rejected.len() - self.imported_rows.len()) as u64
+    /// Records read of one input, rejected ones included.
+    pub fn rows_of(&self, input: InputId) -> u64 {
+        let is_of = |range: u32| self.records.ranges[range as usize].input == input;
+        let records = self.records.records.iter().filter(|record| is_of(record.range)).count();
+        (records + self.records.rejected.iter().filter(|rejected| is_of(rejected.range)).count()) as u64
     }
 
     /// An event as it goes into a dead letter.

@@ -1,6 +1,6 @@
 //! [`Partition`]: one batch in one partition: group, load, call, stage, commit. The heart of the host.
 
-use crate::clock::Stopwatch;
+use crate::clock::{Span, Stopwatch};
 use crate::evaluate::{Evaluated, Evaluator};
 use crate::event::{BatchId, Millis, PartitionId};
 use crate::group::{
@@ -71,10 +71,14 @@ pub struct PartitionReport {
     pub overlay_bytes: u64,
     /// Bytes of the largest instance.
     pub instance_bytes: u64,
-    /// Time in calls.
+    /// Time in calls, for events and for timeouts.
     pub call_ms: u64,
+    /// Of this, for timeouts: finding them and calling for them.
+    pub timeout_ms: u64,
     /// Time in the commit.
     pub commit_ms: u64,
+    /// From grouping to the end of the commit; none when the batch was committed before a restart.
+    pub worked: Option<Span>,
 }
 
 /// Groups on their way into one call.
@@ -124,6 +128,7 @@ impl Partition {
         if self.db.committed().is_some_and(|last| last >= batch) {
             return self.report_committed(batch);
         }
+        let working = Stopwatch::start();
         let attempt = || format!("batch {batch} failed in partition {}", self.id);
         let drops_late = work.component.description().timeout.allows_event_time() && !work.plan.batch_query;
         let late_watermark = work.plan.late_watermark.filter(|_| drops_late);
@@ -147,9 +152,12 @@ impl Partition {
         let calling = Stopwatch::start();
         run.call_groups_with_events().with_context(attempt)?;
         run.call_imported_groups().with_context(attempt)?;
+        let timing_out = Stopwatch::start();
         run.call_due_groups().with_context(attempt)?;
+        run.report.timeout_ms = timing_out.elapsed_ms();
         run.report.call_ms = calling.elapsed_ms();
-        run.commit().with_context(attempt)
+        let report = run.commit().with_context(attempt)?;
+        Ok(PartitionReport { worked: Some(working.span()), ..report })
     }
 
     /// The batch was committed before a restart: only its outputs may still be wanted.

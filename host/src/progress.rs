@@ -1,10 +1,29 @@
 //! [`Progress`]: what one batch did, with the names of Spark's `StreamingQueryProgress` and `StateOperatorProgress`.
+//!
+//! Names, units and the form of times are Spark's. Fields without a value are left out, as there. What is missing:
+//!
+//! | of Spark | why it is not here |
+//! |---|---|
+//! | `durationMs.queryPlanning` | nothing is planned for a batch that could take time: the rule was compiled before the first |
+//! | `durationMs.commitOffsets` | that a batch is done is written with the next plan, in its `walCommit` |
+//! | `durationMs.getOffset` | what `latestOffset` is called for sources of Spark's first interface |
+//! | `observedMetrics` | they are expressions of a Spark query over rows on their way; a rule puts out what it counts |
+//! | a state store's `customMetrics` | they speak of RocksDB and of HDFS; [`CustomMetrics`] speaks of rules |
+//! | `numOutputRows` of -1 | every sink here knows what it was given |
+//! | records of triggers that found nothing | a trigger that finds nothing makes no batch |
 
-use crate::event::{BatchId, Millis, OffsetRange};
+mod event_times;
+mod times;
+
+pub use event_times::EventTimes;
+pub use times::{BatchTimes, DurationMs};
+
+use crate::event::{BatchId, Millis, OffsetRange, Position};
 use crate::partition::PartitionReport;
 use crate::plan::Plan;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// What one batch did.
 #[derive(Debug, Clone, Serialize)]
@@ -12,43 +31,56 @@ use std::collections::BTreeMap;
 pub struct Progress {
     /// The id of the data folder: stable over restarts.
     pub id: String,
+    /// New for each start of the host.
+    pub run_id: String,
     /// The rule's name.
     pub name: String,
-    /// When the batch was planned, RFC 3339.
+    /// When the batch was triggered: the host began to read for it.
     pub timestamp: String,
     /// The batch.
     pub batch_id: BatchId,
-    /// From reading to the last commit, in milliseconds.
+    /// From the trigger to the end of the delivery, in milliseconds.
     pub batch_duration: u64,
-    /// Records read, rejected ones included.
+    /// Records read from all sources, rejected ones included.
     pub num_input_rows: u64,
-    /// Records per second of the batch's duration.
+    /// These, per second since the trigger of the batch before; not for the first batch of a run. Spark counts from the
+    /// last trigger, also when it found nothing, which says little about a quiet source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_rows_per_second: Option<f64>,
+    /// These, per second of the batch's duration.
     pub processed_rows_per_second: f64,
-    /// Milliseconds of each step. `getBatch` is reading and keying, `walCommit` the plan, `addBatch` the slowest partition.
-    pub duration_ms: BTreeMap<&'static str, u64>,
-    /// Event times; without an event time, empty.
+    /// Milliseconds of each step.
+    pub duration_ms: DurationMs,
+    /// Event times; absent when the input has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_time: Option<EventTimeProgress>,
     /// The one stateful operator.
     pub state_operators: Vec<StateOperatorProgress>,
-    /// What was read.
+    /// What was read, one for each input.
     pub sources: Vec<SourceProgress>,
     /// What was written.
     pub sink: SinkProgress,
 }
 
-/// Event times of a batch, RFC 3339.
+/// Event times of a batch, late events included: RFC 3339 in UTC.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventTimeProgress {
-    /// The watermark that the batch used.
-    pub watermark: String,
-    /// The greatest event time so far.
+    /// The average of this batch; like the next two only when it has events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avg: Option<String>,
+    /// The latest of this batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<String>,
+    /// The earliest of this batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<String>,
+    /// The watermark that the batch used, which its own events have not moved.
+    pub watermark: String,
 }
 
-/// What a batch did to the state, summed over partitions.
+/// What a batch did to the state. Counts and times are sums over the partitions, as in Spark: partitions that work at the
+/// same time may together take longer than the batch.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateOperatorProgress {
@@ -58,11 +90,13 @@ pub struct StateOperatorProgress {
     pub num_rows_total: u64,
     /// Rows written.
     pub num_rows_updated: u64,
-    /// Time in the rule, of the slowest partition.
+    /// Time in the rule, for events and for timeouts.
     pub all_updates_time_ms: u64,
     /// Rows deleted.
     pub num_rows_removed: u64,
-    /// Time in the commit, of the slowest partition.
+    /// Of the time in the rule, that for timeouts: Spark's meaning for this operator.
+    pub all_removals_time_ms: u64,
+    /// Time in the commits.
     pub commit_time_ms: u64,
     /// Bytes of changed states in memory.
     pub memory_used_bytes: u64,
@@ -70,6 +104,8 @@ pub struct StateOperatorProgress {
     pub num_rows_dropped_by_watermark: u64,
     /// Partitions.
     pub num_shuffle_partitions: u32,
+    /// State files: one for each partition.
+    pub num_state_store_instances: u32,
     /// What Spark has no name for.
     pub custom_metrics: CustomMetrics,
 }
@@ -92,16 +128,36 @@ pub struct CustomMetrics {
     pub instance_bytes: u64,
 }
 
-/// What a batch read.
+/// Offsets by file: bytes from its beginning, of what is in it when it is decompressed. An object like that of Spark's
+/// Kafka source, with the files that the batch read; empty in a batch for timeouts alone.
+pub type Offsets = BTreeMap<String, u64>;
+
+/// What a batch read from one input.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceProgress {
+    /// The input's name.
+    pub name: String,
     /// The source.
     pub description: String,
-    /// Offset ranges by file.
-    pub offsets: Vec<OffsetRange>,
+    /// Where reading began.
+    pub start_offset: Offsets,
+    /// Where it ended.
+    pub end_offset: Offsets,
+    /// The last offset that there is, null while that is not known: as for Spark's files. A compressed file tells its length
+    /// only when it has been read; how much is left is in `metrics`.
+    pub latest_offset: Option<Offsets>,
     /// Records read, rejected ones included.
     pub num_input_rows: u64,
+    /// These, per second since the trigger of the batch before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_rows_per_second: Option<f64>,
+    /// These, per second of the batch's duration.
+    pub processed_rows_per_second: f64,
+    /// `bytesRead` of `bytesTotal`, as they are stored, when the batch was delivered: texts, as all metrics of Spark's
+    /// sources.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<&'static str, String>,
 }
 
 /// What a batch wrote.
@@ -112,86 +168,171 @@ pub struct SinkProgress {
     pub description: String,
     /// Outputs.
     pub num_output_rows: u64,
+    /// `bytesWritten`: the length of the outputs, as text.
+    pub metrics: BTreeMap<&'static str, String>,
 }
 
 /// What is known of a batch besides its partitions' reports.
 pub struct BatchRun<'a> {
     /// The id of the data folder.
     pub id: &'a str,
+    /// The id of this start of the host.
+    pub run_id: &'a str,
     /// The rule's name.
     pub rule: &'a str,
-    /// How many partitions there are.
-    pub partitions: u32,
     /// The plan.
     pub plan: &'a Plan,
-    /// Records read, rejected ones included.
-    pub rows: u64,
-    /// The source.
-    pub source: String,
+    /// When the batch was triggered.
+    pub triggered_at: Millis,
+    /// When the batch before it was; none for the first of a run.
+    pub triggered_before: Option<Millis>,
+    /// How long its steps took.
+    pub duration_ms: DurationMs,
+    /// The times of its events.
+    pub event_times: EventTimes,
     /// The sink.
     pub sink: String,
-    /// Time for reading and keying.
-    pub read_ms: u64,
-    /// Time for the plan.
-    pub plan_ms: u64,
-    /// From reading to the last delivery.
-    pub duration_ms: u64,
+    /// Bytes of outputs.
+    pub output_bytes: u64,
+}
+
+/// What a batch read from one input.
+pub struct SourceRun<'a> {
+    /// The input's name.
+    pub name: &'a str,
+    /// The source.
+    pub description: String,
+    /// What of the plan's ranges belongs to it.
+    pub ranges: Vec<&'a OffsetRange>,
+    /// Records read, rejected ones included.
+    pub rows: u64,
+    /// How far reading has come, in bytes as they are stored: (read, total).
+    pub bytes: Option<(u64, u64)>,
 }
 
 impl Progress {
-    /// Sums up a batch. Counts are sums over the partitions, times those of the slowest one.
-    pub fn new(run: BatchRun<'_>, reports: &[PartitionReport]) -> Self {
-        let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
-        let max = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).max().unwrap_or(0);
+    /// Sums up a batch, from the reports of all partitions.
+    pub fn new(run: BatchRun<'_>, sources: &[SourceRun<'_>], reports: &[PartitionReport]) -> Self {
         let plan = run.plan;
+        let rows = sources.iter().map(|source| source.rows).sum();
+        let rates = Rates::new(&run);
         Progress {
             id: run.id.to_owned(),
+            run_id: run.run_id.to_owned(),
             name: run.rule.to_owned(),
-            timestamp: plan.time.to_string(),
+            timestamp: run.triggered_at.to_string(),
             batch_id: plan.batch,
-            batch_duration: run.duration_ms,
-            num_input_rows: run.rows,
-            processed_rows_per_second: (run.rows as f64 * 1000.0 / run.duration_ms.max(1) as f64).round(),
-            duration_ms: BTreeMap::from([
-                ("getBatch", run.read_ms),
-                ("walCommit", run.plan_ms),
-                ("addBatch", max(|report| report.call_ms + report.commit_ms)),
-                ("triggerExecution", run.duration_ms),
-            ]),
-            event_time: plan.watermark.map(|watermark| {
-                EventTimeProgress::new(watermark, plan.event_times_max.iter().copied().flatten().max())
-            }),
-            state_operators: vec![StateOperatorProgress {
-                operator_name: "flatMapGroupsWithState",
-                num_rows_total: sum(|report| report.rows_total),
-                num_rows_updated: sum(|report| report.rows_updated),
-                all_updates_time_ms: max(|report| report.call_ms),
-                num_rows_removed: sum(|report| report.rows_removed),
-                commit_time_ms: max(|report| report.commit_ms),
-                memory_used_bytes: sum(|report| report.overlay_bytes),
-                num_rows_dropped_by_watermark: sum(|report| report.rows_dropped),
-                num_shuffle_partitions: run.partitions,
-                custom_metrics: CustomMetrics {
-                    num_groups: sum(|report| report.groups),
-                    num_timeouts: sum(|report| report.timeouts),
-                    num_calls: sum(|report| report.calls),
-                    fuel: sum(|report| report.fuel),
-                    num_dead_letters: sum(|report| report.dead_letters),
-                    instance_bytes: max(|report| report.instance_bytes),
-                },
-            }],
-            sources: vec![SourceProgress {
-                description: run.source,
-                offsets: plan.ranges.clone(),
-                num_input_rows: run.rows,
-            }],
-            sink: SinkProgress { description: run.sink, num_output_rows: sum(|report| report.outputs.outputs) },
+            batch_duration: run.duration_ms.trigger_execution,
+            num_input_rows: rows,
+            input_rows_per_second: rates.input(rows),
+            processed_rows_per_second: rates.processed(rows),
+            duration_ms: run.duration_ms,
+            event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, &run.event_times)),
+            state_operators: vec![StateOperatorProgress::new(reports)],
+            sources: sources.iter().map(|source| SourceProgress::new(source, &rates)).collect(),
+            sink: SinkProgress {
+                description: run.sink,
+                num_output_rows: reports.iter().map(|report| report.outputs.outputs).sum(),
+                metrics: BTreeMap::from([("bytesWritten", run.output_bytes.to_string())]),
+            },
         }
     }
 }
 
 impl EventTimeProgress {
-    fn new(watermark: Millis, max: Option<Millis>) -> Self {
-        EventTimeProgress { watermark: watermark.to_string(), max: max.map(|max| max.to_string()) }
+    fn new(watermark: Millis, times: &EventTimes) -> Self {
+        let text = |time: Millis| time.to_string();
+        EventTimeProgress {
+            avg: times.avg().map(text),
+            max: times.max().map(text),
+            min: times.min().map(text),
+            watermark: text(watermark),
+        }
     }
+}
+
+impl StateOperatorProgress {
+    fn new(reports: &[PartitionReport]) -> Self {
+        let partitions = reports.len() as u32;
+        let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
+        StateOperatorProgress {
+            operator_name: "flatMapGroupsWithState",
+            num_rows_total: sum(|report| report.rows_total),
+            num_rows_updated: sum(|report| report.rows_updated),
+            all_updates_time_ms: sum(|report| report.call_ms),
+            num_rows_removed: sum(|report| report.rows_removed),
+            all_removals_time_ms: sum(|report| report.timeout_ms),
+            commit_time_ms: sum(|report| report.commit_ms),
+            memory_used_bytes: sum(|report| report.overlay_bytes),
+            num_rows_dropped_by_watermark: sum(|report| report.rows_dropped),
+            num_shuffle_partitions: partitions,
+            num_state_store_instances: partitions,
+            custom_metrics: CustomMetrics {
+                num_groups: sum(|report| report.groups),
+                num_timeouts: sum(|report| report.timeouts),
+                num_calls: sum(|report| report.calls),
+                fuel: sum(|report| report.fuel),
+                num_dead_letters: sum(|report| report.dead_letters),
+                instance_bytes: reports.iter().map(|report| report.instance_bytes).max().unwrap_or(0),
+            },
+        }
+    }
+}
+
+impl SourceProgress {
+    fn new(source: &SourceRun<'_>, rates: &Rates) -> Self {
+        let offsets = |of: fn(&OffsetRange) -> Position| {
+            source.ranges.iter().map(|range| (range.file.clone(), of(range).offset)).collect()
+        };
+        let metrics = source.bytes.map(|(read, total)| [("bytesRead", read), ("bytesTotal", total)]);
+        SourceProgress {
+            name: source.name.to_owned(),
+            description: source.description.clone(),
+            start_offset: offsets(|range| range.from),
+            end_offset: offsets(|range| range.to),
+            latest_offset: None,
+            num_input_rows: source.rows,
+            input_rows_per_second: rates.input(source.rows),
+            processed_rows_per_second: rates.processed(source.rows),
+            metrics: metrics.into_iter().flatten().map(|(name, bytes)| (name, bytes.to_string())).collect(),
+        }
+    }
+}
+
+/// What rows are divided by.
+struct Rates {
+    /// None when no time is known to have passed: the quotient would be no number, and Spark leaves it out as well.
+    since_trigger_before_ms: Option<u64>,
+    batch_ms: u64,
+}
+
+impl Rates {
+    fn new(run: &BatchRun<'_>) -> Self {
+        let since = run.triggered_before.map(|before| run.triggered_at.0.saturating_sub(before.0));
+        Rates {
+            since_trigger_before_ms: since.and_then(|ms| u64::try_from(ms).ok()).filter(|&ms| ms > 0),
+            // A batch of less than a millisecond counts as one of a whole, as in Spark.
+            batch_ms: run.duration_ms.trigger_execution.max(1),
+        }
+    }
+
+    fn input(&self, rows: u64) -> Option<f64> {
+        self.since_trigger_before_ms.map(|ms| per_second(rows, ms))
+    }
+
+    fn processed(&self, rows: u64) -> f64 {
+        per_second(rows, self.batch_ms)
+    }
+}
+
+/// With one decimal: more would be noise.
+fn per_second(rows: u64, ms: u64) -> f64 {
+    (rows as f64 * 10_000.0 / ms as f64).round() / 10.0
+}
+
+/// An id that no other start of a host has. Nothing that a rule sees is made from it.
+pub fn new_run_id() -> String {
+    // The standard library keys each of its hashers with randomness of the system's.
+    let [first, second] = [0_u8, 1].map(|half| RandomState::new().hash_one(half));
+    format!("{first:016x}{second:016x}")
 }

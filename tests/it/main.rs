@@ -8,6 +8,7 @@ mod compile_bomb;
 mod contract;
 mod docs;
 mod input;
+mod progress;
 mod recovery;
 mod sandbox;
 mod scenarios;

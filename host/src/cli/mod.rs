@@ -7,6 +7,7 @@ mod inspect;
 mod interrupt;
 mod load;
 mod new;
+mod progress;
 mod run;
 mod state;
 mod style;
@@ -34,6 +35,7 @@ Examples:
   keyfold gen fraud --events 1000000 --output data
   keyfold run sessions --input data --data state --output alerts
   keyfold state ls state
+  keyfold progress state
 
 Exit codes: 0 all went well, 1 something failed, 2 the command line is wrong.";
 
@@ -49,6 +51,7 @@ enum Command {
     #[command(subcommand, after_help = state::EXAMPLES)]
     State(state::StateCommand),
     DeadLetters(dead_letters::DeadLettersArgs),
+    Progress(progress::ProgressArgs),
     /// Compile the component on standard input: the child that other commands start
     #[command(name = keyfold::wasm::compile::SUBCOMMAND, hide = true)]
     CompileComponent {
@@ -71,6 +74,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Gen(args) => r#gen::r#gen(args),
         Command::State(command) => state::state(command),
         Command::DeadLetters(args) => dead_letters::dead_letters(args),
+        Command::Progress(args) => progress::progress(args),
         Command::CompileComponent { memory_bytes_max, cpu_seconds_max } => {
             keyfold::wasm::compile::child_main(*memory_bytes_max, *cpu_seconds_max)
         }

@@ -5,9 +5,9 @@
 //! events of some of the key groups.
 
 use super::{Host, Observer, POLL, wait};
-use crate::clock::Stopwatch;
 use crate::event::{KEY_GROUPS, KeyGroup, OffsetRange, Positions, Record, RecordBatch};
 use crate::input::BatchInput;
+use crate::progress::BatchTimes;
 use crate::source::{ReadLimit, ReadStatus, Source};
 use anyhow::{Result, ensure};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,11 +36,12 @@ impl Host {
     ) -> Result<()> {
         let mut first = 0;
         while first < KEY_GROUPS && !stop.load(Ordering::Relaxed) {
-            let started = Stopwatch::start();
+            let mut times = BatchTimes::start(self.clock.now());
             let pass = self.collect(source, stop, first)?;
             first = pass.end;
+            times.read();
             if !pass.kept.records.is_empty() || !pass.kept.rejected.is_empty() {
-                self.begin(pass.kept, started, None)?;
+                self.begin(pass.kept, times, None)?;
                 self.settle_all(source, observer)?;
             }
         }

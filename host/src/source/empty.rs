@@ -1,6 +1,6 @@
 //! [`EmptySource`]: nothing to read.
 
-use super::{ReadLimit, ReadStatus, Source};
+use super::{ReadLimit, ReadStatus, Source, SourceStatus};
 use crate::event::{OffsetRange, Positions, RecordBatch};
 use anyhow::{Result, bail};
 
@@ -20,11 +20,7 @@ impl Source for EmptySource {
         bail!("a batch that was handed in cannot be read again")
     }
 
-    fn descriptions(&self) -> Vec<String> {
-        vec!["memory".to_owned()]
-    }
-
-    fn progress_bytes(&self) -> Option<(u64, u64)> {
-        None
+    fn status(&self) -> Vec<SourceStatus> {
+        vec![SourceStatus { description: "memory".to_owned(), bytes: None }]
     }
 }

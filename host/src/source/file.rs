@@ -2,7 +2,7 @@
 
 use super::reader::{FileReader, Stop, check_options};
 use super::stored::{Compression, is_complete, shorter};
-use super::{ReadLimit, ReadStatus, Source, listing};
+use super::{ReadLimit, ReadStatus, Source, SourceStatus, listing};
 use crate::event::{InputId, OffsetRange, Position, Positions, RecordBatch};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -298,13 +298,12 @@ impl Source for FileSource {
         Ok(())
     }
 
-    fn descriptions(&self) -> Vec<String> {
-        vec![format!("files[{}]", self.patterns.join(", "))]
-    }
-
-    fn progress_bytes(&self) -> Option<(u64, u64)> {
+    fn status(&self) -> Vec<SourceStatus> {
         let sum = |of: fn(&Known) -> u64| self.files.values().map(of).sum();
-        Some((sum(|known| known.read_bytes.min(known.stored_bytes)), sum(|known| known.stored_bytes)))
+        vec![SourceStatus {
+            description: format!("files[{}]", self.patterns.join(", ")),
+            bytes: Some((sum(|known| known.read_bytes.min(known.stored_bytes)), sum(|known| known.stored_bytes))),
+        }]
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Inputs`]: several sources as one. A batch takes a share of each, so that none waits for another to end.
 
-use super::{ReadLimit, ReadStatus, Source};
+use super::{ReadLimit, ReadStatus, Source, SourceStatus};
 use crate::event::{InputId, OffsetRange, Positions, RecordBatch};
 use anyhow::{Context, Result};
 
@@ -62,15 +62,7 @@ impl Source for Inputs {
         Ok(())
     }
 
-    fn descriptions(&self) -> Vec<String> {
-        self.sources.iter().flat_map(|source| source.descriptions()).collect()
-    }
-
-    fn progress_bytes(&self) -> Option<(u64, u64)> {
-        let sum = |(read, total): (u64, u64), more: (u64, u64)| (read + more.0, total + more.1);
-        self.sources
-            .iter()
-            .map(|source| source.progress_bytes())
-            .try_fold((0, 0), |all, one| one.map(|one| sum(all, one)))
+    fn status(&self) -> Vec<SourceStatus> {
+        self.sources.iter().flat_map(|source| source.status()).collect()
     }
 }

@@ -39,6 +39,15 @@ pub enum ReadStatus {
     Ended,
 }
 
+/// What an input reads and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// What is read, such as `files[data/*.jsonl]`.
+    pub description: String,
+    /// Bytes as they are stored: (read, total as known now). None when it cannot be known.
+    pub bytes: Option<(u64, u64)>,
+}
+
 /// A replayable stream of records, made of source partitions (files).
 pub trait Source: Send {
     /// Continues after these positions, one for each file that was read before. Files without one begin at 0.
@@ -52,9 +61,6 @@ pub trait Source: Send {
     /// Does not move what [`Source::read`] does next.
     fn replay(&mut self, ranges: &[OffsetRange], batch: &mut RecordBatch) -> Result<()>;
 
-    /// For progress reports: what each input reads, such as `files[data/*.jsonl]`, in the order of their numbers.
-    fn descriptions(&self) -> Vec<String>;
-
-    /// How far reading has come, in bytes as they are stored: (read, total as known now). None when it cannot be known.
-    fn progress_bytes(&self) -> Option<(u64, u64)>;
+    /// For progress reports: each input, in the order of their numbers.
+    fn status(&self) -> Vec<SourceStatus>;
 }

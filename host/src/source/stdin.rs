@@ -1,7 +1,7 @@
 //! Standard input as a source. It cannot be read twice, so it is copied to files that can.
 
 use super::file::{FileOptions, FileSource};
-use super::{ReadLimit, ReadStatus, Source};
+use super::{ReadLimit, ReadStatus, Source, SourceStatus};
 use crate::event::{OffsetRange, Positions, RecordBatch};
 use anyhow::{Context, Result, ensure};
 use memchr::memchr;
@@ -158,12 +158,8 @@ impl Source for StdinSpool {
         self.files.replay(ranges, batch)
     }
 
-    fn descriptions(&self) -> Vec<String> {
-        vec!["standard input".to_owned()]
-    }
-
-    fn progress_bytes(&self) -> Option<(u64, u64)> {
-        None
+    fn status(&self) -> Vec<SourceStatus> {
+        vec![SourceStatus { description: "standard input".to_owned(), bytes: None }]
     }
 }
 

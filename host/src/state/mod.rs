@@ -13,6 +13,7 @@ mod outbox_table;
 mod overlay;
 pub mod partition_db;
 pub mod plan_log;
+mod progress_table;
 pub mod reader;
 mod settings;
 mod state_table;

@@ -3,7 +3,7 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
-use super::{meta_table, settings};
+use super::{meta_table, progress_table, settings};
 use crate::description::StateFormat;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::plan::{Identity, Plan};
@@ -29,12 +29,17 @@ const META_STATE_FORMAT: &str = "state_format";
 const PLANS_KEPT: u64 = 100;
 
 /// The plan log of one rule.
-pub struct PlanLog(Connection);
+pub struct PlanLog {
+    connection: Connection,
+    /// Progress that waits for the next transaction.
+    progress: Vec<(BatchId, String)>,
+}
 
 impl PlanLog {
     /// Opens or makes the log, and checks that it belongs to the rule that is to run.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self> {
-        let connection = settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA])?;
+        let connection =
+            settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
             None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
             Some(found) => {
@@ -44,7 +49,7 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog(connection))
+        Ok(PlanLog { connection, progress: Vec::new() })
     }
 
     /// The identity of the rule in a data folder; none when there is no plan log.
@@ -60,7 +65,7 @@ impl PlanLog {
 
     /// Keeps how states are encoded, so that they can be shown without the rule.
     pub fn set_state_format(&self, format: StateFormat) -> Result<()> {
-        meta_table::set(&self.0, META_STATE_FORMAT, serde_json::to_string(&format)?)
+        meta_table::set(&self.connection, META_STATE_FORMAT, serde_json::to_string(&format)?)
     }
 
     /// How the states of a data folder are encoded.
@@ -70,10 +75,10 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the state's format")).transpose()
     }
 
-    /// Writes a plan, and how far delivery had come.
+    /// Writes a plan, how far delivery had come, and the progress kept so far. Forgets plans of batches that were delivered
+    /// long ago.
     pub fn append(&mut self, plan: &Plan, delivered: Option<BatchId>) -> Result<()> {
-        let transaction = self.0.transaction()?;
-        {
+        self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
             let mut position = transaction.prepare_cached(
@@ -82,19 +87,51 @@ impl PlanLog {
             for OffsetRange { input, file, to, .. } in &plan.ranges {
                 position.execute(params![input.0, file, to.offset, to.line])?;
             }
-        }
-        set_delivered(&transaction, delivered)?;
-        transaction.commit().with_context(|| format!("failed to write the plan of batch {}", plan.batch))
+            if let Some(old) = delivered.and_then(|delivered| delivered.0.checked_sub(PLANS_KEPT)) {
+                transaction.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([old])?;
+            }
+            set_delivered(transaction, delivered)
+        })
+        .with_context(|| format!("failed to write the plan of batch {}", plan.batch))
     }
 
-    /// Writes how far delivery came, when there is no plan to write it with.
-    pub fn set_delivered(&self, delivered: Option<BatchId>) -> Result<()> {
-        set_delivered(&self.0, delivered)
+    /// Writes how far delivery came and the progress kept so far, when there is no plan to write it with.
+    pub fn set_delivered(&mut self, delivered: Option<BatchId>) -> Result<()> {
+        self.write(|transaction| set_delivered(transaction, delivered))
+    }
+
+    /// Keeps what a batch did. It is written with the next plan: a transaction of its own would cost every batch another
+    /// sync. A crash takes what was kept since the last plan, and with it how far delivery came: these batches are run again,
+    /// and report again, though only what was left to do.
+    pub fn keep_progress(&mut self, batch: BatchId, record: String) {
+        self.progress.push((batch, record));
+    }
+
+    /// Lets readers see the progress kept so far while the host waits. Nothing is synced: the next plan does that, and until
+    /// then a crash of the machine may take it back.
+    pub fn show_progress(&mut self) -> Result<()> {
+        if self.progress.is_empty() {
+            return Ok(());
+        }
+        settings::set_synced(&self.connection, false)?;
+        let written = self.write(|_| Ok(()));
+        settings::set_synced(&self.connection, true)?;
+        written
+    }
+
+    /// What the last batches of a data folder did, oldest first, each as JSON; none when there is no plan log.
+    pub fn recent_progress(folder: &Path) -> Result<Option<Vec<String>>> {
+        let path = folder.join("plan.db");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
+        progress_table::read(&connection).map(Some)
     }
 
     /// The last batch of which all outputs are known to be delivered.
     pub fn delivered(&self) -> Result<Option<BatchId>> {
-        Ok(meta_table::get(&self.0, META_DELIVERED)?.map(BatchId))
+        Ok(meta_table::get(&self.connection, META_DELIVERED)?.map(BatchId))
     }
 
     /// The last plan.
@@ -113,7 +150,7 @@ impl PlanLog {
 
     /// How far each file was read.
     pub fn positions(&self) -> Result<Positions> {
-        let mut statement = self.0.prepare("SELECT input, file, offset, line FROM position")?;
+        let mut statement = self.connection.prepare("SELECT input, file, offset, line FROM position")?;
         let rows = statement.query_map([], |row| {
             let position = Position { offset: row.get(2)?, line: row.get(3)? };
             Ok(((InputId(row.get(0)?), row.get::<_, String>(1)?), position))
@@ -121,15 +158,20 @@ impl PlanLog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Forgets plans of batches that were delivered long ago.
-    pub fn trim(&self, delivered: BatchId) -> Result<()> {
-        let Some(last) = delivered.0.checked_sub(PLANS_KEPT) else { return Ok(()) };
-        self.0.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([last])?;
+    /// One transaction, which takes along the progress that waits.
+    fn write(&mut self, change: impl FnOnce(&Connection) -> Result<()>) -> Result<()> {
+        let transaction = self.connection.transaction()?;
+        change(&transaction)?;
+        for (batch, record) in &self.progress {
+            progress_table::put(&transaction, *batch, record)?;
+        }
+        transaction.commit()?;
+        self.progress.clear();
         Ok(())
     }
 
     fn read(&self, sql: &str, from: u64) -> Result<Vec<Plan>> {
-        let mut statement = self.0.prepare(sql)?;
+        let mut statement = self.connection.prepare(sql)?;
         let mut rows = if statement.parameter_count() == 0 { statement.query([])? } else { statement.query([from])? };
         let mut plans = Vec::new();
         while let Some(row) = rows.next()? {

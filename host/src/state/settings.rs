@@ -49,6 +49,12 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Whether commits wait until they are on the disk. Without, a crash of the machine may take back the last ones, and leaves
+/// the file whole.
+pub(super) fn set_synced(connection: &Connection, synced: bool) -> Result<()> {
+    Ok(connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })?)
+}
+
 /// Opens a file to read it, also while its owner writes. None when its tables were never made: a crash came before.
 pub(super) fn open_read_only(path: &Path) -> Result<Option<Connection>> {
     ensure!(path.exists(), "there is no {}: is this the data folder of a rule?", path.display());

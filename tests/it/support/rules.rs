@@ -8,7 +8,7 @@ use keyfold::host::{Host, InputSettings, Settings};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
-use keyfold::progress::StateOperatorProgress;
+use keyfold::progress::{Progress, StateOperatorProgress};
 use keyfold::sink::MemorySink;
 use keyfold::source::ReadLimit;
 use keyfold::state::DeadLetter;
@@ -144,6 +144,8 @@ pub struct Batch {
     /// The groups that failed, in the same order.
     pub letters: Vec<DeadLetter>,
     pub progress: StateOperatorProgress,
+    /// All of the batch's progress.
+    pub record: Progress,
 }
 
 impl Trial {
@@ -156,11 +158,11 @@ impl Trial {
     pub fn run_with_watermark<L: AsRef<str>>(&mut self, lines: &[L], at_least_ms: Option<i64>) -> Batch {
         let records = self.records(lines);
         let outcome = self.host.run_batch(records, at_least_ms.map(Millis)).expect("no group can stop the host");
-        let mut progress = outcome.progress.expect("every batch reports its progress");
+        let record = outcome.progress.expect("every batch reports its progress");
         let letters = self.letters().split_off(self.letters_seen);
         self.letters_seen += letters.len();
-        let progress = progress.state_operators.pop().expect("there is one stateful operator");
-        Batch { outputs: self.sink.take(), letters, progress }
+        let progress = record.state_operators.first().expect("there is one stateful operator").clone();
+        Batch { outputs: self.sink.take(), letters, progress, record }
     }
 
     /// Runs one batch with an event for each key, one second after another.

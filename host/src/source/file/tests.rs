@@ -163,7 +163,7 @@ fn a_batch_spans_files_in_name_order_and_continues_in_the_middle_of_one() {
     let rest = read_all(&mut source);
     assert_eq!(texts(&rest), ["4", "5"]);
     assert_eq!(rest.records[0].line, 2);
-    assert_eq!(source.progress_bytes(), Some((10, 10)));
+    assert_eq!(source.status()[0].bytes, Some((10, 10)));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_pattern_that_means_nothing_is_an_error_unless_followed() {
     assert!(error.contains("no file matches nowhere/*.jsonl"), "{error}");
     let mut source = FileSource::new(patterns, FileOptions { follow: true, ..FileOptions::default() }).unwrap();
     assert_eq!(source.read(ALL, &mut RecordBatch::default()).unwrap(), ReadStatus::Caught);
-    assert_eq!(source.descriptions(), ["files[nowhere/*.jsonl]"]);
+    assert_eq!(source.status()[0].description, "files[nowhere/*.jsonl]");
 }
 
 #[test]
