@@ -2,16 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod batch_query;
 mod card_sessions;
 mod cli;
 mod compile_bomb;
 mod contract;
 mod docs;
+mod imports;
 mod input;
 mod progress;
 mod recovery;
 mod sandbox;
 mod scenarios;
+mod several_inputs;
 mod sources;
 mod support;
 mod tidy;

@@ -6,5 +6,6 @@ pub mod command;
 pub mod data;
 pub mod folder;
 pub mod host;
+pub mod place;
 pub mod process;
 pub mod rules;
