@@ -38,14 +38,17 @@ impl StateDecoder {
     }
 }
 
-/// A key's row as JSON: `key`, `partition`, `state`, `schema`, and `timeout` with its clock and time.
+/// A key's row as JSON, under the names of Spark's state reader: `key`, `value`, `partition_id`. Besides, what Spark hides in
+/// the value: `schema`, and `timeout` with its clock and time. A row without state has no value, one without timeout no timeout.
 pub fn row_to_json(row: &KeyRow, decoder: &StateDecoder, partition: Option<PartitionId>) -> Value {
     let mut line = json!({ "key": String::from_utf8_lossy(&row.key) });
-    if let Some(partition) = partition {
-        line["partition"] = partition.0.into();
+    if let Some((state, _)) = &row.state {
+        line["value"] = decoder.decode(state);
     }
-    if let Some((state, schema)) = &row.state {
-        line["state"] = decoder.decode(state);
+    if let Some(partition) = partition {
+        line["partition_id"] = partition.0.into();
+    }
+    if let Some((_, schema)) = &row.state {
         line["schema"] = (*schema).into();
     }
     if let Some(timeout) = row.timeout {

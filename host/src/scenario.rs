@@ -280,7 +280,7 @@ impl<'a> Player<'a> {
         for step in steps {
             for (key, expected) in &step.expect.state {
                 let row = self.row(key)?;
-                let found = row.get("state").cloned().unwrap_or(Value::Bool(false));
+                let found = row.get("value").cloned().unwrap_or(Value::Bool(false));
                 let expected = serde_json::to_value(expected)?;
                 if !holds(&expected, &found) {
                     differs(&format!("state of {key}"), &expected, &narrow(&expected, &found));

@@ -17,7 +17,7 @@ pub enum StateCommand {
 
 /// List the keys with their state and timeout, one line of JSON for each
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  keyfold state ls state | jq 'select(.state.stage == \"flagged\") | .key'")]
+#[command(after_help = "Examples:\n  keyfold state ls state | jq 'select(.value.stage == \"flagged\") | .key'")]
 pub struct LsArgs {
     /// The data folder
     #[arg(value_name = "DATA")]
