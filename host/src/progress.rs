@@ -48,11 +48,14 @@ pub struct EventTimeProgress {
     pub max: Option<String>,
 }
 
+/// What the operator is called in Spark.
+pub const OPERATOR_NAME: &str = "flatMapGroupsWithState";
+
 /// What a batch did to the state, summed over partitions.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateOperatorProgress {
-    /// `flatMapGroupsWithState`: what the operator is called in Spark.
+    /// [`OPERATOR_NAME`].
     pub operator_name: &'static str,
     /// Keys with state or a timeout.
     pub num_rows_total: u64,
@@ -160,7 +163,7 @@ impl Progress {
             ]),
             event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, plan.event_time_max)),
             state_operators: vec![StateOperatorProgress {
-                operator_name: "flatMapGroupsWithState",
+                operator_name: OPERATOR_NAME,
                 num_rows_total: sum(|report| report.rows_total),
                 num_rows_updated: sum(|report| report.rows_updated),
                 all_updates_time_ms: max(|report| report.call_ms),

@@ -184,6 +184,7 @@ impl<'a> Player<'a> {
             limits: config.limits.clone(),
             batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
             threads: 1,
+            history_batches: 0,
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));

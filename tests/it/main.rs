@@ -12,5 +12,6 @@ mod recovery;
 mod sandbox;
 mod scenarios;
 mod sources;
+mod state_readers;
 mod support;
 mod tidy;

@@ -123,6 +123,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         parameters: serde_json::json!({}),
         limits,
         batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
+        history_batches: 0,
         threads: 2,
     };
     Host::open(settings, Clock::manual(Millis(0)), component, loader, Box::new(MemorySink::default()))

@@ -3,6 +3,7 @@
 use super::{command, folder};
 use anyhow::{Result, bail};
 use keyfold::clock::Clock;
+use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{BatchId, PartitionId};
 use keyfold::extract::{Extractor, TimeFormat};
 use keyfold::host::{Host, Observer, Settings, Trigger};
@@ -121,7 +122,7 @@ impl Stream {
     pub fn committed(&self) -> Vec<Option<BatchId>> {
         let mut committed = Vec::new();
         self.each_partition(|_, reader| {
-            committed.push(reader.committed()?);
+            committed.push(reader.committed());
             Ok(())
         });
         committed
@@ -155,6 +156,7 @@ impl Stream {
             limits: Limits::default(),
             batch: ReadLimit { records_max: self.batch_events, bytes_max: 1 << 24 },
             threads: 2,
+            history_batches: HISTORY_BATCHES_DEFAULT,
         })
     }
 }
