@@ -22,6 +22,8 @@ pub const BATCH_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 pub const BATCH_QUERY_BYTES_DEFAULT: usize = 1024 * 1024 * 1024;
 /// Partitions of a new data folder: enough that two to eight cores are busy, few enough that each commit is large.
 pub const PARTITIONS_DEFAULT: u32 = 4;
+/// Batches before the last one whose state can be read: as many as Spark's `minBatchesToRetain`.
+pub const HISTORY_BATCHES_DEFAULT: u64 = 100;
 /// Key groups bound the number of partitions.
 const PARTITIONS_MAX: u32 = crate::event::KEY_GROUPS;
 /// What `keyfold build` writes, and what a rule file means when it names no component.
@@ -65,6 +67,8 @@ pub struct Settings {
     pub batch_events: Option<usize>,
     /// Bytes of one batch.
     pub batch_bytes: Option<usize>,
+    /// Batches before the last one whose state can be read.
+    pub history_batches: Option<u64>,
     /// Longer records are rejected.
     pub record_bytes_max: Option<usize>,
     /// CSV columns that stay text.
@@ -112,6 +116,8 @@ pub struct Config {
     pub batch_events: usize,
     /// Bytes of one batch.
     pub batch_bytes: usize,
+    /// Batches before the last one whose state can be read; 0 for none.
+    pub history_batches: u64,
     /// Longer records are rejected.
     pub record_bytes_max: usize,
     /// CSV columns that stay text.
@@ -172,6 +178,7 @@ impl Settings {
             batch: self.batch.or(other.batch),
             batch_events: self.batch_events.or(other.batch_events),
             batch_bytes: self.batch_bytes.or(other.batch_bytes),
+            history_batches: self.history_batches.or(other.history_batches),
             record_bytes_max: self.record_bytes_max.or(other.record_bytes_max),
             csv_text: self.csv_text.or(other.csv_text),
             parameters: merge(self.parameters, other.parameters),
@@ -210,6 +217,7 @@ impl Settings {
             batch,
             batch_events: at_least_one("batch-events", self.batch_events.unwrap_or(BATCH_EVENTS_DEFAULT))?,
             batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(batch_bytes_default))?,
+            history_batches: self.history_batches.unwrap_or(HISTORY_BATCHES_DEFAULT),
             record_bytes_max: self.record_bytes_max.unwrap_or(RECORD_BYTES_MAX_DEFAULT),
             csv_text: self.csv_text.unwrap_or_default(),
             parameters: parameters(self.parameters)?,

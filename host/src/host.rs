@@ -54,6 +54,8 @@ pub struct Settings {
     pub batch: ReadLimit,
     /// Threads for the partitions.
     pub threads: usize,
+    /// So many batches before the last one stay readable.
+    pub history_batches: u64,
     /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
     pub batch_query: bool,
 }
@@ -136,10 +138,10 @@ impl Host {
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
         let lock = lock(&settings.folder)?;
         let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
-        plan_log.set_state_format(component.description().state_format)?;
+        plan_log.set_description(component.description())?;
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
         let partitions = settings.identity.partitions;
-        let workers = Workers::start(&settings.folder, partitions, settings.threads)?;
+        let workers = Workers::start(&settings.folder, partitions, settings.threads, settings.history_batches)?;
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;

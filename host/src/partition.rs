@@ -102,9 +102,9 @@ struct LoadedGroup {
 }
 
 impl Partition {
-    /// Opens the partition's file.
-    pub fn open(folder: &Path, id: PartitionId, partitions: u32) -> Result<Self> {
-        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions)? })
+    /// Opens the partition's file. So many batches before the last one stay readable.
+    pub fn open(folder: &Path, id: PartitionId, partitions: u32, history_batches: u64) -> Result<Self> {
+        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions, history_batches)? })
     }
 
     /// Its number.

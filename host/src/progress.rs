@@ -79,12 +79,15 @@ pub struct EventTimeProgress {
     pub watermark: String,
 }
 
+/// What the operator is called in Spark.
+pub const OPERATOR_NAME: &str = "flatMapGroupsWithState";
+
 /// What a batch did to the state. Counts and times are sums over the partitions, as in Spark: partitions that work at the
 /// same time may together take longer than the batch.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateOperatorProgress {
-    /// `flatMapGroupsWithState`: what the operator is called in Spark.
+    /// [`OPERATOR_NAME`].
     pub operator_name: &'static str,
     /// Keys with state or a timeout.
     pub num_rows_total: u64,
@@ -256,7 +259,7 @@ impl StateOperatorProgress {
         let partitions = reports.len() as u32;
         let sum = |of: fn(&PartitionReport) -> u64| reports.iter().map(of).sum::<u64>();
         StateOperatorProgress {
-            operator_name: "flatMapGroupsWithState",
+            operator_name: OPERATOR_NAME,
             num_rows_total: sum(|report| report.rows_total),
             num_rows_updated: sum(|report| report.rows_updated),
             all_updates_time_ms: sum(|report| report.call_ms),

@@ -191,6 +191,7 @@ impl<'a> Player<'a> {
             batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
             threads: 1,
             batch_query: false,
+            history_batches: 0,
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));
@@ -302,7 +303,7 @@ impl<'a> Player<'a> {
         for step in steps {
             for (key, expected) in &step.expect.state {
                 let row = self.row(key)?;
-                let found = row.get("state").cloned().unwrap_or(Value::Bool(false));
+                let found = row.get("value").cloned().unwrap_or(Value::Bool(false));
                 let expected = serde_json::to_value(expected)?;
                 if !holds(&expected, &found) {
                     differs(&format!("state of {key}"), &expected, &narrow(&expected, &found));

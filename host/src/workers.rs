@@ -34,13 +34,13 @@ enum Report {
 
 impl Workers {
     /// Opens all partitions and starts so many threads, or one for each partition when there are fewer.
-    pub fn start(folder: &Path, partitions: u32, threads: usize) -> Result<Self> {
+    pub fn start(folder: &Path, partitions: u32, threads: usize, history_batches: u64) -> Result<Self> {
         let threads = threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
         let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
         let mut committed = Vec::new();
         for id in 0..partitions {
-            let partition = Partition::open(folder, PartitionId(id), partitions)?;
+            let partition = Partition::open(folder, PartitionId(id), partitions, history_batches)?;
             committed.push(partition.committed());
             opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }

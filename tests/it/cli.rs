@@ -30,7 +30,7 @@ fn a_new_rule_can_be_built_tested_and_run_at_once() {
     fs::write(work.path().join("events.jsonl"), events).expect("the disk has room");
     run_in(work.path(), &["run", "trial-of-new", "--input", "events.jsonl", "--data", "state"]).ok();
     let state = run_in(work.path(), &["state", "get", "state", "ada"]).ok().json_lines().remove(0);
-    assert_eq!((&state["key"], &state["state"]["total_minor"]), (&"ada".into(), &1200.into()));
+    assert_eq!((&state["key"], &state["value"]["total_minor"]), (&"ada".into(), &1200.into()));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn states_are_lines_of_json_that_can_be_cut_short() {
     assert_eq!(run_in(work.path(), &["state", "ls", "state", "--limit", "3"]).ok().json_lines(), all[..3]);
     let of = |partition| run_in(work.path(), &["state", "ls", "state", "--partition", partition]).ok().json_lines();
     assert_eq!([of("0"), of("1")].concat(), all);
-    assert!(all.iter().any(|state| state["partition"] == 1));
+    assert!(all.iter().any(|state| state["partition_id"] == 1));
     run_in(work.path(), &["state", "ls", "state", "--partition", "2"]).fails_with(&["no partition 2", "has 2"]);
     let key = all[7]["key"].as_str().expect("a key is text");
     assert_eq!(run_in(work.path(), &["state", "get", "state", key]).ok().json_lines(), all[7..8]);

@@ -51,7 +51,7 @@ impl Place {
     /// The states of all keys.
     fn states(&self) -> BTreeMap<String, Value> {
         let states = command::finish(command::keyfold(["state", "ls"]).arg(self.path("data"))).ok().json_lines();
-        states.into_iter().map(|state| (text(&state["key"]), state["state"].clone())).collect()
+        states.into_iter().map(|state| (text(&state["key"]), state["value"].clone())).collect()
     }
 
     /// Of each dead letter: the file's name, the line, the reason.
@@ -138,7 +138,7 @@ fn handled(place: &Place) -> u64 {
     if listed.code != Some(0) {
         0
     } else {
-        listed.json_lines().iter().filter_map(|state| state["state"].as_u64()).sum()
+        listed.json_lines().iter().filter_map(|state| state["value"].as_u64()).sum()
     }
 }
 

@@ -16,5 +16,6 @@ mod sandbox;
 mod scenarios;
 mod several_inputs;
 mod sources;
+mod state_readers;
 mod support;
 mod tidy;

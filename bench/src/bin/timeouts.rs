@@ -135,6 +135,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         parameters: serde_json::json!({}),
         limits,
         batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
+        history_batches: 0,
         threads: 2,
         batch_query: false,
     };

@@ -88,6 +88,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     batch_events: Option<usize>,
 
+    /// Batches before the last one whose state `keyfold state` can read; 0 for none [default: 100]
+    #[arg(long, value_name = "N")]
+    history_batches: Option<u64>,
+
     /// A parameter of the rule, with a JSON value or plain text; may be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
@@ -166,6 +170,7 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         trigger: args.trigger.clone(),
         follow: args.follow.then_some(true),
         batch_events: args.batch_events,
+        history_batches: args.history_batches,
         parameters: parameters(&args.parameters)?,
         ..Settings::default()
     };
@@ -233,6 +238,7 @@ fn host_settings(
         batch: ReadLimit { records_max: config.batch_events, bytes_max: config.batch_bytes },
         threads: threads.unwrap_or(cores).min(INSTANCES_MAX as usize),
         batch_query: config.batch,
+        history_batches: if config.batch { 0 } else { config.history_batches },
     })
 }
 

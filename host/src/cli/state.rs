@@ -1,27 +1,42 @@
-//! `keyfold state`: the state of a rule, read from its files.
+//! `keyfold state`: the state of a rule, read from its files, under the names of Spark's state readers.
 
-use anyhow::{Context, Result, bail};
-use keyfold::event::{KeyGroup, PartitionId};
+mod changes;
+mod import;
+mod metadata;
+
+use anyhow::{Context, Result, bail, ensure};
+use keyfold::event::{BatchId, KeyGroup};
 use keyfold::inspection::{StateDecoder, row_to_json};
+use keyfold::plan::Identity;
 use keyfold::state::PlanLog;
-use keyfold::state::reader::PartitionReader;
+use keyfold::state::folder_reader::FolderReader;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-/// Look into the state of a rule
+/// Look into the state of a rule, and put states in
 #[derive(Debug, clap::Subcommand)]
 pub enum StateCommand {
     Ls(LsArgs),
     Get(GetArgs),
+    Changes(changes::ChangesArgs),
+    Metadata(metadata::MetadataArgs),
+    Import(import::ImportArgs),
 }
 
 /// List the keys with their state and timeout, one line of JSON for each
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  keyfold state ls state | jq 'select(.state.stage == \"flagged\") | .key'")]
+#[command(after_help = "Examples:
+  keyfold state ls state | jq 'select(.value.stage == \"flagged\") | .key'
+  diff <(keyfold state ls state --batch 41) <(keyfold state ls state --batch 42)")]
 pub struct LsArgs {
     /// The data folder
     #[arg(value_name = "DATA")]
     data: PathBuf,
+
+    /// The state as it was after this batch [default: the last one]
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
 
     /// Only this partition
     #[arg(long, value_name = "N")]
@@ -34,7 +49,10 @@ pub struct LsArgs {
 
 /// Print the state and timeout of one key as JSON
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  keyfold state get state u012345\n  keyfold state get state '[\"acme\",42]'")]
+#[command(after_help = "Examples:
+  keyfold state get state u012345
+  keyfold state get state u012345 --batch 41
+  keyfold state get state '[\"acme\",42]'")]
 pub struct GetArgs {
     /// The data folder
     #[arg(value_name = "DATA")]
@@ -43,58 +61,78 @@ pub struct GetArgs {
     /// The key; a composite one as a JSON array
     #[arg(value_name = "KEY")]
     key: String,
+
+    /// The state as it was after this batch [default: the last one]
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
 }
 
 pub const EXAMPLES: &str = "\
 Examples:
   keyfold state ls state --limit 10
-  keyfold state get state u012345";
+  keyfold state get state u012345 --batch 41
+  keyfold state changes state --from 41
+  keyfold state metadata state
+  keyfold state import state states.jsonl";
 
 /// Looks into the state.
 pub fn state(command: &StateCommand) -> Result<()> {
     match command {
         StateCommand::Ls(args) => ls(args),
         StateCommand::Get(args) => get(args),
+        StateCommand::Changes(args) => changes::changes(args),
+        StateCommand::Metadata(args) => metadata::metadata(args),
+        StateCommand::Import(args) => import::import(args),
     }
 }
 
 fn ls(args: &LsArgs) -> Result<()> {
-    let identity = PlanLog::identity(&args.data)?.with_context(|| no_folder(&args.data))?;
+    let partitions = partitions(&args.data, args.partition)?;
     let decoder = StateDecoder::of_folder(&args.data)?;
-    let partitions = match args.partition {
-        Some(partition) if partition >= identity.partitions => {
-            bail!("there is no partition {partition}: the rule has {}", identity.partitions)
-        }
-        Some(partition) => partition..partition + 1,
-        None => 0..identity.partitions,
-    };
+    let reader = FolderReader::open(&args.data, partitions)?;
     let mut left = args.limit.unwrap_or(usize::MAX);
     let mut stdout = BufWriter::new(std::io::stdout().lock());
-    for partition in partitions.map(PartitionId) {
-        PartitionReader::open(&args.data, partition)?.scan(|row| {
-            if left > 0 {
-                left -= 1;
-                writeln!(stdout, "{}", row_to_json(&row, &decoder, Some(partition)))?;
-            }
-            Ok(())
-        })?;
+    let print = |partition, row| {
+        if left > 0 {
+            left -= 1;
+            writeln!(stdout, "{}", row_to_json(&row, &decoder, Some(partition)))?;
+        }
+        Ok(())
+    };
+    match args.batch {
+        Some(batch) => reader.scan_at(BatchId(batch), print)?,
+        None => reader.scan(print)?,
     }
     Ok(stdout.flush()?)
 }
 
 fn get(args: &GetArgs) -> Result<()> {
-    let identity = PlanLog::identity(&args.data)?.with_context(|| no_folder(&args.data))?;
+    let key = args.key.as_bytes();
+    let partition = KeyGroup::of(key).partition(identity(&args.data)?.partitions);
     let decoder = StateDecoder::of_folder(&args.data)?;
-    let partition = KeyGroup::of(args.key.as_bytes()).partition(identity.partitions);
-    match PartitionReader::open(&args.data, partition)?.get(args.key.as_bytes())? {
-        Some(row) => {
+    let reader = FolderReader::open(&args.data, partition.0..partition.0 + 1)?;
+    let found = match args.batch {
+        Some(batch) => reader.get_at(BatchId(batch), key)?,
+        None => reader.get(key)?,
+    };
+    match (found, args.batch) {
+        (Some(row), _) => {
             anstream::println!("{}", row_to_json(&row, &decoder, Some(partition)));
             Ok(())
         }
-        None => bail!("the key {} has no state", args.key),
+        (None, None) => bail!("the key {} has no state", args.key),
+        (None, Some(batch)) => bail!("the key {} had no state after batch {batch}", args.key),
     }
 }
 
-fn no_folder(folder: &std::path::Path) -> String {
-    format!("{} is not the data folder of a rule", folder.display())
+/// The partition that was asked for, or all.
+fn partitions(data: &Path, asked: Option<u32>) -> Result<Range<u32>> {
+    let all = identity(data)?.partitions;
+    let Some(partition) = asked else { return Ok(0..all) };
+    ensure!(partition < all, "there is no partition {partition}: the rule has {all}");
+    Ok(partition..partition + 1)
+}
+
+fn identity(data: &Path) -> Result<Identity> {
+    PlanLog::identity(data)?.with_context(|| format!("{} is not the data folder of a rule", data.display()))
 }

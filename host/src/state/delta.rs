@@ -6,6 +6,7 @@
 
 use crate::event::Millis;
 use crate::group::{Timeout, TimeoutClock};
+use crate::state::reader::KeyRow;
 use anyhow::{Context, Result, ensure};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -29,6 +30,14 @@ pub struct DeltaRow<'a> {
     pub state: Option<(&'a [u8], u32)>,
     /// The timeout.
     pub timeout: Option<Timeout>,
+}
+
+impl DeltaRow<'_> {
+    /// A copy of the row that outlives the delta.
+    pub fn to_key_row(&self) -> KeyRow {
+        let state = self.state.map(|(state, schema)| (state.to_vec(), schema));
+        KeyRow { key: self.key.to_vec(), state, timeout: self.timeout }
+    }
 }
 
 impl DeltaBuilder {

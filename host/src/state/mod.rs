@@ -1,13 +1,17 @@
 //! Durable state: one SQLite file for each partition, and the plan log. The only folder that knows SQLite.
 //!
 //! A batch's changed states are written as one delta row, and in rotation one slice of the key groups is folded into the
-//! table at each commit; see [`partition_db`]. State, timeouts, outputs, dead letters and offsets of a partition change in
+//! table at each commit; see [`partition_db`]. What a fold replaces is kept for a while, so that earlier batches can be read;
+//! see [`history`](self::history). State, timeouts, outputs, dead letters and offsets of a partition change in
 //! one transaction.
 
 mod dead_letter_table;
 pub mod delta;
 mod delta_table;
+mod fold;
 mod fold_table;
+pub mod folder_reader;
+mod history;
 mod meta_table;
 mod outbox_table;
 mod overlay;
@@ -17,6 +21,8 @@ mod progress_table;
 pub mod reader;
 mod settings;
 mod state_table;
+mod undo_table;
+mod view;
 
 pub use dead_letter_table::{DeadEvent, DeadLetter};
 pub use delta::DeltaBuilder;

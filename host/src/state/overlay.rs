@@ -3,6 +3,7 @@
 use crate::event::{KEY_GROUPS, KeyGroup, Millis};
 use crate::group::{Timeout, TimeoutClock};
 use crate::state::delta::DeltaRow;
+use crate::state::state_table::KeyRow;
 use hashbrown::HashTable;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -185,6 +186,11 @@ fn row_bytes(row: &Row) -> usize {
 }
 
 impl Row {
+    /// The row, without what the overlay adds to it.
+    pub fn to_key_row(&self) -> KeyRow {
+        KeyRow { key: self.key.to_vec(), state: self.state.clone(), timeout: self.timeout }
+    }
+
     /// Whether the key is gone.
     pub fn is_gone(&self) -> bool {
         self.state.is_none() && self.timeout.is_none()

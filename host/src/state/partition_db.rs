@@ -2,14 +2,17 @@
 //!
 //! Writing each changed state to its row would cost a page of WAL for each. So a commit writes the changed rows as one delta
 //! and keeps them in an overlay in memory; reads look there first. In rotation, each commit also folds a slice of the key
-//! groups from the overlay into the table, and deletes the deltas that no group needs any more. Opening the file reads the
-//! deltas that are left into the overlay.
+//! groups from the overlay into the table. Opening the file reads the deltas that are not folded into the overlay. What is kept
+//! longer, so that earlier batches can be read, is in [`super::history`].
 
-use super::delta::{self, DeltaBuilder, DeltaRow};
+use super::delta::{self, DeltaBuilder};
+use super::fold::Fold;
+use super::history::History;
 use super::overlay::Overlay;
+use super::view::View;
 use super::{
     DeadLetter, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
-    state_table,
+    state_table, undo_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
 use crate::group::{Timeout, TimeoutClock};
@@ -17,14 +20,14 @@ use anyhow::{Context, Result, ensure};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
-/// All key groups are folded within this many commits, so deltas of at most so many batches are kept.
+/// All key groups are folded within this many commits, so an overlay holds the changes of at most so many batches.
 const ROTATION_COMMITS: usize = 64;
 /// When the overlay takes more memory than this, a commit folds more groups.
 const OVERLAY_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 const META_PARTITION: &str = "partition";
-const META_PARTITIONS: &str = "partitions";
-const META_BATCH: &str = "batch";
+pub(super) const META_PARTITIONS: &str = "partitions";
+pub(super) const META_BATCH: &str = "batch";
 const META_ROWS: &str = "rows";
 
 /// The tables of a partition's file.
@@ -33,6 +36,7 @@ const SCHEMA: &[&str] = &[
     state_table::SCHEMA,
     delta_table::SCHEMA,
     fold_table::SCHEMA,
+    undo_table::SCHEMA,
     outbox_table::SCHEMA,
     dead_letter_table::SCHEMA,
 ];
@@ -47,6 +51,7 @@ pub struct PartitionDb {
     key_groups: Vec<KeyGroup>,
     /// Which of them is folded next.
     fold_next: usize,
+    history: History,
     committed: Option<BatchId>,
     rows: u64,
     /// Timeouts in the table before this time are out of date, for each clock: whatever was due was called since, and its
@@ -112,8 +117,8 @@ pub fn key_groups_of(partition: PartitionId, partitions: u32) -> Vec<KeyGroup> {
 }
 
 impl PartitionDb {
-    /// Opens or makes the file of a partition.
-    pub fn open(folder: &Path, partition: PartitionId, partitions: u32) -> Result<Self> {
+    /// Opens or makes the file of a partition. So many batches before the last one can be read.
+    pub fn open(folder: &Path, partition: PartitionId, partitions: u32, history_batches: u64) -> Result<Self> {
         let path = path_of(folder, partition);
         let mut connection = settings::open(&path, SCHEMA)?;
         let found = (meta_table::get(&connection, META_PARTITION)?, meta_table::get(&connection, META_PARTITIONS)?);
@@ -133,10 +138,15 @@ impl PartitionDb {
                 found.1.unwrap_or(0),
             ),
         }
+        let attempt = || format!("failed to read {}", path.display());
         let folded = fold_table::read(&connection)?;
-        let overlay =
-            read_overlay(&connection, &folded).with_context(|| format!("failed to read {}", path.display()))?;
+        let history = History::read(&connection, &folded, history_batches).with_context(attempt)?;
         let key_groups = key_groups_of(partition, partitions);
+        let committed = meta_table::get(&connection, META_BATCH)?.map(BatchId);
+        let overlay = match committed {
+            Some(last) => View::of(&connection, &key_groups, last).with_context(attempt)?.into_overlay(),
+            None => Overlay::new(),
+        };
         // The rotation goes on where it stopped: a rule that runs for a few batches at a time must fold all groups, too.
         let fold_of = |&number: &usize| folded[usize::from(key_groups[number].0)];
         let fold_next = (0..key_groups.len()).min_by_key(fold_of).unwrap_or(0);
@@ -145,7 +155,8 @@ impl PartitionDb {
             folded,
             key_groups,
             fold_next,
-            committed: meta_table::get(&connection, META_BATCH)?.map(BatchId),
+            history,
+            committed,
             rows: meta_table::get(&connection, META_ROWS)?.unwrap_or(0),
             due_floor: [Millis(i64::MIN); 2],
             connection,
@@ -231,15 +242,11 @@ impl PartitionDb {
         let rows = self.rows.saturating_add_signed(commit.rows_added);
         let has_changes = commit.delta.rows() > 0;
         let delta = commit.delta.finish();
-        let groups = self.groups_to_fold();
+        let fold = self.next_fold(batch);
 
         let transaction = self.connection.transaction().context("failed to begin the batch's transaction")?;
-        if let Some(last) = self.committed {
-            fold(&transaction, &self.overlay, &groups, last)?;
-            if let Some(oldest) = oldest_fold(&self.folded, &self.key_groups, &groups, last) {
-                delta_table::delete_to(&transaction, oldest)?;
-            }
-        }
+        fold.write(&transaction, &self.overlay, &self.folded)?;
+        let history = self.history.advance(&transaction, batch, &fold, &self.key_groups)?;
         if has_changes {
             delta_table::insert(&transaction, batch, &delta)?;
         }
@@ -254,7 +261,8 @@ impl PartitionDb {
         meta_table::set(&transaction, META_ROWS, rows)?;
         transaction.commit().with_context(|| format!("failed to commit batch {batch}"))?;
 
-        self.after_commit(&groups);
+        self.history = history;
+        self.after_commit(&fold.groups);
         self.apply(&delta, &commit.thresholds)?;
         self.committed = Some(batch);
         self.rows = rows;
@@ -266,12 +274,18 @@ impl PartitionDb {
         Ok(outbox_table::get(&self.connection, batch)?.unwrap_or_default())
     }
 
-    /// Which key groups the next commit folds: a slice in rotation, more when the overlay is too large.
+    /// What the commit of this batch folds.
+    fn next_fold(&self, batch: BatchId) -> Fold {
+        let oldest = self.history.oldest_after(batch);
+        match self.committed {
+            None => Fold { groups: Vec::new(), to: None, keeps_undo: false },
+            Some(last) => Fold { groups: self.groups_to_fold(), to: Some(last), keeps_undo: oldest < last },
+        }
+    }
+
+    /// Which key groups are folded next: a slice in rotation, more when the overlay is too large.
     fn groups_to_fold(&self) -> Vec<KeyGroup> {
         let mut groups = Vec::new();
-        if self.committed.is_none() {
-            return groups;
-        }
         let slice = self.key_groups.len().div_ceil(ROTATION_COMMITS);
         let overlay = self.overlay.bytes();
         let over = overlay.saturating_sub(OVERLAY_BYTES_MAX);
@@ -311,43 +325,4 @@ impl PartitionDb {
             Ok(())
         })
     }
-}
-
-fn fold(connection: &Connection, overlay: &Overlay, groups: &[KeyGroup], last: BatchId) -> Result<()> {
-    for &group in groups {
-        let mut rows: Vec<_> = overlay.group(group).iter().collect();
-        rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        for row in rows {
-            state_table::put(connection, group, row)?;
-        }
-        fold_table::set(connection, group, last)?;
-    }
-    Ok(())
-}
-
-/// The oldest batch up to which every key group is folded, once `groups` are folded up to `last`.
-fn oldest_fold(
-    folded: &[Option<BatchId>],
-    key_groups: &[KeyGroup],
-    groups: &[KeyGroup],
-    last: BatchId,
-) -> Option<BatchId> {
-    let fold_of = |group: &KeyGroup| if groups.contains(group) { Some(last) } else { folded[usize::from(group.0)] };
-    key_groups.iter().map(fold_of).min().flatten()
-}
-
-/// The rows of the deltas that their key group's fold does not cover.
-pub(super) fn read_overlay(connection: &Connection, folded: &[Option<BatchId>]) -> Result<Overlay> {
-    let mut overlay = Overlay::new();
-    delta_table::scan(connection, |batch, bytes| {
-        let read = delta::read(bytes, |row: DeltaRow<'_>| {
-            let group = KeyGroup::of(row.key);
-            if folded[usize::from(group.0)].is_none_or(|fold| fold < batch) {
-                overlay.apply(row);
-            }
-            Ok(())
-        });
-        read.with_context(|| format!("batch {batch}"))
-    })?;
-    Ok(overlay)
 }

@@ -4,7 +4,7 @@
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
 use super::{meta_table, progress_table, settings};
-use crate::description::StateFormat;
+use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::plan::{Identity, Plan};
 use anyhow::{Context, Result, ensure};
@@ -23,7 +23,7 @@ const SCHEMA: &str = "
 
 const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
-const META_STATE_FORMAT: &str = "state_format";
+const META_DESCRIPTION: &str = "description";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -63,16 +63,18 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the plan log's identity")).transpose()
     }
 
-    /// Keeps how states are encoded, so that they can be shown without the rule.
-    pub fn set_state_format(&self, format: StateFormat) -> Result<()> {
-        meta_table::set(&self.connection, META_STATE_FORMAT, serde_json::to_string(&format)?)
+    /// Keeps what the rule says of itself, so that its states can be read without it.
+    pub fn set_description(&self, description: &Description) -> Result<()> {
+        // The schema of the parameters can be a megabyte, and says nothing about states.
+        let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
+        meta_table::set(&self.connection, META_DESCRIPTION, serde_json::to_string(&kept)?)
     }
 
-    /// How the states of a data folder are encoded.
-    pub fn state_format(folder: &Path) -> Result<Option<StateFormat>> {
+    /// What the rule of a data folder says of itself, without the schema of its parameters.
+    pub fn description(folder: &Path) -> Result<Option<Description>> {
         let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(None) };
-        let found: Option<String> = meta_table::get(&connection, META_STATE_FORMAT)?;
-        found.map(|text| serde_json::from_str(&text).context("failed to read the state's format")).transpose()
+        let found: Option<String> = meta_table::get(&connection, META_DESCRIPTION)?;
+        found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
     /// Writes a plan, how far delivery had come, and the progress kept so far. Forgets plans of batches that were delivered

@@ -1,29 +1,21 @@
-//! Reading a partition's file from outside, also while its owner writes it.
+//! [`PartitionReader`]: a partition's file, read from outside, also while its owner writes it.
 
-use super::{DeadLetter, dead_letter_table, fold_table, meta_table, partition_db, settings, state_table};
+use super::view::View;
+use super::{DeadLetter, dead_letter_table, delta, delta_table, history, meta_table, partition_db, settings};
 use crate::event::{BatchId, KeyGroup, PartitionId};
-use crate::group::Timeout;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// A key's row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyRow {
-    /// The key.
-    pub key: Vec<u8>,
-    /// The state and its schema.
-    pub state: Option<(Vec<u8>, u32)>,
-    /// The timeout.
-    pub timeout: Option<Timeout>,
-}
+pub use super::state_table::KeyRow;
 
-/// A partition as of its last commit when the reader was opened.
+/// A partition as of its last commit when the reader was opened, and as of the batches before it that are kept.
 pub struct PartitionReader {
     connection: Connection,
     partition: PartitionId,
     partitions: u32,
+    readable: Option<RangeInclusive<BatchId>>,
 }
 
 impl PartitionReader {
@@ -34,8 +26,15 @@ impl PartitionReader {
             .with_context(|| format!("{} is empty: no batch was committed yet", path.display()))?;
         // A read transaction: all reads see the same commit.
         connection.execute_batch("BEGIN")?;
-        let partitions = meta_table::get(&connection, "partitions")?.unwrap_or(1);
-        Ok(PartitionReader { connection, partition, partitions })
+        let partitions = meta_table::get(&connection, partition_db::META_PARTITIONS)?.unwrap_or(1);
+        let last = meta_table::get(&connection, partition_db::META_BATCH)?.map(BatchId);
+        let readable = history::oldest(&connection)?.zip(last).map(|(oldest, last)| oldest..=last);
+        Ok(PartitionReader { connection, partition, partitions, readable })
+    }
+
+    /// Which partition it is.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
     }
 
     /// How many partitions the rule has.
@@ -43,49 +42,73 @@ impl PartitionReader {
         self.partitions
     }
 
+    /// The batches that can be read; none before the first commit.
+    pub fn readable(&self) -> Option<RangeInclusive<BatchId>> {
+        self.readable.clone()
+    }
+
     /// The last committed batch.
-    pub fn committed(&self) -> Result<Option<BatchId>> {
-        Ok(meta_table::get(&self.connection, "batch")?.map(BatchId))
+    pub fn committed(&self) -> Option<BatchId> {
+        self.readable.as_ref().map(|batches| *batches.end())
+    }
+
+    /// The oldest batch that can be read.
+    pub fn oldest(&self) -> Option<BatchId> {
+        self.readable.as_ref().map(|batches| *batches.start())
     }
 
     /// Calls `each` with every key's row, in the order of key groups and keys.
-    pub fn scan(&self, mut each: impl FnMut(KeyRow) -> Result<()>) -> Result<()> {
-        let folded = fold_table::read(&self.connection)?;
-        let overlay = partition_db::read_overlay(&self.connection, &folded)?;
-        for group in partition_db::key_groups_of(self.partition, self.partitions) {
-            let mut rows = BTreeMap::new();
-            state_table::scan(&self.connection, group, |row| {
-                rows.insert(row.key.clone(), KeyRow { key: row.key, state: row.state, timeout: row.timeout });
-                Ok(())
-            })?;
-            for row in overlay.group(group) {
-                let key = row.key.to_vec();
-                if row.is_gone() {
-                    rows.remove(&key);
-                } else {
-                    rows.insert(key.clone(), KeyRow { key, state: row.state.clone(), timeout: row.timeout });
-                }
-            }
-            rows.into_values().try_for_each(&mut each)?;
-        }
-        Ok(())
+    pub fn scan(&self, each: impl FnMut(KeyRow) -> Result<()>) -> Result<()> {
+        self.committed().map_or(Ok(()), |last| self.scan_at(last, each))
+    }
+
+    /// Calls `each` with every key's row as it was after a batch, in the order of key groups and keys.
+    pub fn scan_at(&self, batch: BatchId, mut each: impl FnMut(KeyRow) -> Result<()>) -> Result<()> {
+        self.check(batch)?;
+        let groups = partition_db::key_groups_of(self.partition, self.partitions);
+        let view = View::of(&self.connection, &groups, batch)?;
+        groups.into_iter().try_for_each(|group| view.scan(&self.connection, group, &mut each))
     }
 
     /// The row of one key.
     pub fn get(&self, key: &[u8]) -> Result<Option<KeyRow>> {
-        let group = KeyGroup::of(key);
-        let folded = fold_table::read(&self.connection)?;
-        let overlay = partition_db::read_overlay(&self.connection, &folded)?;
-        if let Some(row) = overlay.get(xxhash_rust::xxh3::xxh3_64(key), key) {
-            let found = KeyRow { key: key.to_vec(), state: row.state.clone(), timeout: row.timeout };
-            return Ok((!row.is_gone()).then_some(found));
-        }
-        let row = state_table::get(&self.connection, group, key)?;
-        Ok(row.map(|row| KeyRow { key: row.key, state: row.state, timeout: row.timeout }))
+        self.committed().map_or(Ok(None), |last| self.get_at(last, key))
+    }
+
+    /// The row of one key as it was after a batch.
+    pub fn get_at(&self, batch: BatchId, key: &[u8]) -> Result<Option<KeyRow>> {
+        self.check(batch)?;
+        View::of(&self.connection, &[KeyGroup::of(key)], batch)?.get(&self.connection, key)
+    }
+
+    /// Calls `each` with every row that these batches wrote, batch after batch, in the order in which the rule was called. A
+    /// row without state and timeout says that the key is gone.
+    pub fn changes(
+        &self,
+        batches: RangeInclusive<BatchId>,
+        mut each: impl FnMut(BatchId, KeyRow) -> Result<()>,
+    ) -> Result<()> {
+        self.check(*batches.start())?;
+        self.check(*batches.end())?;
+        let before = batches.start().0.checked_sub(1).map(BatchId);
+        delta_table::scan(&self.connection, before, *batches.end(), |batch, bytes| {
+            delta::read(bytes, |row| each(batch, row.to_key_row()))
+                .with_context(|| format!("the delta of batch {batch}"))
+        })
     }
 
     /// Calls `each` with every dead letter, oldest first.
     pub fn dead_letters(&self, each: impl FnMut(BatchId, DeadLetter) -> Result<()>) -> Result<()> {
         dead_letter_table::scan(&self.connection, each)
+    }
+
+    fn check(&self, batch: BatchId) -> Result<()> {
+        ensure!(
+            self.readable.as_ref().is_some_and(|batches| batches.contains(&batch)),
+            "batch {batch} of partition {} cannot be read, only {:?}",
+            self.partition,
+            self.readable
+        );
+        Ok(())
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// `KEYF`: marks the files as ours for `file` and for a host that is pointed at the wrong file.
 const APPLICATION_ID: i32 = 0x4b45_5946;
-/// The version of all tables. A host refuses files of a later version.
-const FORMAT_VERSION: i32 = 1;
+/// The version of all tables. A host refuses files of another version. 1 was before the undo table; no release wrote it.
+const FORMAT_VERSION: i32 = 2;
 /// Earlier versions of SQLite could corrupt a file in WAL mode (the WAL-reset bug).
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// 16 MiB of WAL before a checkpoint: the knee between throughput and stalls.
@@ -86,8 +86,8 @@ fn identity(connection: &Connection) -> Result<(i32, i32)> {
 fn check_identity((application_id, format_version): (i32, i32), path: &Path) -> Result<()> {
     ensure!(application_id == APPLICATION_ID, "{} is not a file of Keyfold's", path.display());
     ensure!(
-        format_version <= FORMAT_VERSION,
-        "{} has format version {format_version}, this host knows {FORMAT_VERSION}: use the newer host",
+        format_version == FORMAT_VERSION,
+        "{} has format version {format_version}, this host knows {FORMAT_VERSION}: use the host that wrote it",
         path.display()
     );
     Ok(())

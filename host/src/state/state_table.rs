@@ -1,5 +1,6 @@
 //! The folded states and timeouts, one row for each key.
 
+use super::delta::DeltaRow;
 use super::overlay::Row;
 use crate::event::{KeyGroup, Millis};
 use crate::group::{Timeout, TimeoutClock};
@@ -25,14 +26,30 @@ pub(super) const SCHEMA: &str = "
     CREATE INDEX state_due ON state (timeout_clock, timeout_ms) WHERE timeout_clock IS NOT NULL;
 ";
 
-/// A row as it lies in the table.
-pub(super) struct StateRow {
+/// A key's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The key.
     pub key: Vec<u8>,
+    /// The state and its schema.
     pub state: Option<(Vec<u8>, u32)>,
+    /// The timeout.
     pub timeout: Option<Timeout>,
 }
 
-pub(super) fn get(connection: &Connection, group: KeyGroup, key: &[u8]) -> Result<Option<StateRow>> {
+impl KeyRow {
+    /// Whether the row has neither state nor timeout: it says that the key is gone.
+    pub fn is_gone(&self) -> bool {
+        self.state.is_none() && self.timeout.is_none()
+    }
+
+    pub(super) fn as_delta_row(&self) -> DeltaRow<'_> {
+        let state = self.state.as_ref().map(|(state, schema)| (state.as_slice(), *schema));
+        DeltaRow { key: &self.key, state, timeout: self.timeout }
+    }
+}
+
+pub(super) fn get(connection: &Connection, group: KeyGroup, key: &[u8]) -> Result<Option<KeyRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT key, state, schema, timeout_clock, timeout_ms FROM state WHERE key_group = ?1 AND key = ?2",
     )?;
@@ -40,11 +57,7 @@ pub(super) fn get(connection: &Connection, group: KeyGroup, key: &[u8]) -> Resul
 }
 
 /// Calls `each` with every row of a key group, in the order of keys.
-pub(super) fn scan(
-    connection: &Connection,
-    group: KeyGroup,
-    mut each: impl FnMut(StateRow) -> Result<()>,
-) -> Result<()> {
+pub(super) fn scan(connection: &Connection, group: KeyGroup, mut each: impl FnMut(KeyRow) -> Result<()>) -> Result<()> {
     let mut statement = connection.prepare_cached(
         "SELECT key, state, schema, timeout_clock, timeout_ms FROM state WHERE key_group = ?1 ORDER BY key",
     )?;
@@ -98,12 +111,12 @@ pub(super) fn due(
     Ok(())
 }
 
-fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<StateRow> {
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeyRow> {
     let state: Option<Vec<u8>> = row.get(1)?;
     let schema: Option<u32> = row.get(2)?;
     let clock: Option<u8> = row.get(3)?;
     let at: Option<i64> = row.get(4)?;
-    Ok(StateRow {
+    Ok(KeyRow {
         key: row.get(0)?,
         state: state.zip(schema),
         timeout: clock.and_then(TimeoutClock::from_number).zip(at).map(|(clock, at)| Timeout { clock, at: Millis(at) }),

@@ -38,7 +38,7 @@ fn listed(data: &Path) -> BTreeMap<String, u64> {
     let states = command::finish(command::keyfold(["state", "ls"]).arg(data)).ok().json_lines();
     let of = |state: &Value| {
         let key = state["key"].as_str().expect("a key is text").to_owned();
-        (key, state["state"].as_u64().expect("the state of running-count is its count"))
+        (key, state["value"].as_u64().expect("the state of running-count is its count"))
     };
     let found: BTreeMap<String, u64> = states.iter().map(of).collect();
     assert_eq!(found.len(), states.len(), "no key is listed twice");
@@ -72,7 +72,7 @@ fn one_key_is_the_same_alone_and_in_the_list() {
     let counts = counts(&lines[..batches(&stream) * BATCH_EVENTS]);
     for key in counts.keys().step_by(counts.len() / 8) {
         let got = command::finish(command::keyfold(["state", "get"]).arg(&stream.data).arg(key)).ok().json_lines();
-        assert_eq!((got[0]["key"].as_str(), got[0]["state"].as_u64()), (Some(key.as_str()), counts.get(key).copied()));
+        assert_eq!((got[0]["key"].as_str(), got[0]["value"].as_u64()), (Some(key.as_str()), counts.get(key).copied()));
     }
     let absent = command::finish(command::keyfold(["state", "get"]).arg(&stream.data).arg("nobody"));
     absent.fails_with(&["the key nobody has no state"]);

@@ -77,7 +77,7 @@ fn trial_counts(trial: &Trial) -> BTreeMap<String, u64> {
     // The guests with the SDK have an object as their state, the others the number alone.
     let count = |state: &Value| state.as_u64().or_else(|| state["count"].as_u64());
     let of_row = |(key, row): (String, Value)| {
-        let count = count(&row["state"]).unwrap_or_else(|| panic!("{key} has no count: {row}"));
+        let count = count(&row["value"]).unwrap_or_else(|| panic!("{key} has no count: {row}"));
         (key, count)
     };
     trial.rows().into_iter().map(of_row).collect()

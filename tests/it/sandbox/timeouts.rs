@@ -95,7 +95,7 @@ fn a_timeout_without_state_fires_and_leaves_no_row() {
         let mut trial = setup.open();
         trial.run(&[event("stateless", 1_000)]);
         let row = &trial.rows()["stateless"];
-        assert_eq!((row.get("state"), row["timeout"]["clock"].as_str()), (None, Some(clock)), "{guest}");
+        assert_eq!((row.get("value"), row["timeout"]["clock"].as_str()), (None, Some(clock)), "{guest}");
         trial.clock.advance_to(Millis(50_000));
         let batch = trial.run_with_watermark(&NOTHING, Some(50_000));
         assert_eq!(batch.outputs, [timed_out("stateless")], "{guest}");
@@ -131,7 +131,7 @@ fn a_call_for_a_timeout_that_fails_keeps_the_state_and_loses_the_timeout() {
     }
     let after = trial.rows();
     for key in ["a", "trap"] {
-        assert_eq!((&after[key]["state"], after[key].get("timeout")), (&before[key]["state"], None), "{key}");
+        assert_eq!((&after[key]["value"], after[key].get("timeout")), (&before[key]["value"], None), "{key}");
     }
     assert_eq!(after["later"], before["later"]);
     assert!(trial.run_with_watermark(&NOTHING, Some(60_000)).letters.is_empty(), "it fired twice");

@@ -3,6 +3,7 @@
 use super::{command, folder};
 use anyhow::{Result, bail};
 use keyfold::clock::Clock;
+use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{BatchId, PartitionId};
 use keyfold::extract::{Extractor, TimeFormat};
 use keyfold::host::{Host, InputSettings, Observer, Settings, Trigger};
@@ -122,7 +123,7 @@ impl Stream {
     pub fn committed(&self) -> Vec<Option<BatchId>> {
         let mut committed = Vec::new();
         self.each_partition(|_, reader| {
-            committed.push(reader.committed()?);
+            committed.push(reader.committed());
             Ok(())
         });
         committed
@@ -163,6 +164,7 @@ impl Stream {
             batch: ReadLimit { records_max: self.batch_events, bytes_max: 1 << 24 },
             threads: 2,
             batch_query: false,
+            history_batches: HISTORY_BATCHES_DEFAULT,
         })
     }
 }

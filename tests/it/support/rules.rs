@@ -2,6 +2,7 @@
 
 use super::command::{KEYFOLD, cache, root, target};
 use keyfold::clock::Clock;
+use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{InputId, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
 use keyfold::host::{Host, InputSettings, Settings};
@@ -68,12 +69,15 @@ pub struct Setup {
     pub partitions: u32,
     /// The rule's parameters.
     pub parameters: Value,
+    /// So many batches before the last one can be read.
+    pub history_batches: u64,
 }
 
 impl Setup {
     /// A rule with the limits that users get, in one partition.
     pub fn new(rule: Vec<u8>) -> Self {
-        Setup { rule, limits: Limits::default(), partitions: 1, parameters: json!({}) }
+        let history_batches = HISTORY_BATCHES_DEFAULT;
+        Setup { rule, limits: Limits::default(), partitions: 1, parameters: json!({}), history_batches }
     }
 
     /// A guest.
@@ -117,6 +121,7 @@ impl Setup {
             batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
             threads: 1,
             batch_query: false,
+            history_batches: self.history_batches,
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))
             .expect("the folder can be used");
@@ -131,7 +136,7 @@ pub struct Trial {
     pub clock: Clock,
     sink: MemorySink,
     folder: TempDir,
-    partitions: u32,
+    pub partitions: u32,
     letters_seen: usize,
     line: u64,
 }
@@ -202,6 +207,11 @@ impl Trial {
             scanned.expect("a partition's file can be read while its owner has it open");
         }
         rows
+    }
+
+    /// The data folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
     }
 
     fn letters(&self) -> Vec<DeadLetter> {
