@@ -2,80 +2,38 @@
 
 mod batch_query;
 mod delivery;
+mod settings;
 
 use crate::clock::{Clock, Stopwatch};
-use crate::config;
 use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
-use crate::extract::Extractor;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
-use crate::limits::Limits;
 use crate::partition::{PartitionReport, Work};
-use crate::plan::{Identity, Plan};
+use crate::plan::Plan;
 use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::sink::Sink;
-use crate::source::{EmptySource, ReadLimit, ReadStatus, Source};
+use crate::source::{EmptySource, ReadStatus, Source};
 use crate::state::PlanLog;
 use crate::wasm::{Component, component::Loader};
-use crate::watermark::{InputWatermark, Watermarks};
+use crate::watermark::Watermarks;
 use crate::workers::Workers;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 pub use delivery::BatchOutcome;
+pub use settings::{InputSettings, Settings};
 
 /// Batches that run while the next one is read. More would only take memory: partitions run them one after another.
 const BATCHES_IN_FLIGHT_MAX: usize = 2;
 /// How often a source that has nothing is asked again.
 const POLL: Duration = Duration::from_millis(50);
-
-/// What a host is made of.
-pub struct Settings {
-    /// The data folder.
-    pub folder: PathBuf,
-    /// What the folder belongs to; its id is used only when the folder is new.
-    pub identity: Identity,
-    /// How each input is read, in the order of the identity's.
-    pub inputs: Vec<InputSettings>,
-    /// States that a new folder begins with.
-    pub initial_state: Option<PathBuf>,
-    /// The rule's parameters.
-    pub parameters: serde_json::Value,
-    /// What the rule may use.
-    pub limits: Limits,
-    /// How much one batch reads.
-    pub batch: ReadLimit,
-    /// Threads for the partitions.
-    pub threads: usize,
-    /// So many batches before the last one stay readable.
-    pub history_batches: u64,
-    /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
-    pub batch_query: bool,
-}
-
-/// How an input is read.
-#[derive(Debug)]
-pub struct InputSettings {
-    /// Finds key and time.
-    pub extractor: Extractor,
-    /// How it moves the watermark.
-    pub watermark: InputWatermark,
-}
-
-impl InputSettings {
-    /// As a configuration says.
-    pub fn of(input: &config::Input) -> Result<Self> {
-        let extractor = Extractor::new(input.key.clone(), input.event_time.clone())?;
-        Ok(InputSettings { extractor, watermark: input.watermark })
-    }
-}
 
 /// When batches are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,21 @@
 //! [`Partition`]: one batch in one partition: group, load, call, stage, commit. The heart of the host.
 
+mod call;
+
 use crate::clock::{Span, Stopwatch};
 use crate::evaluate::{Evaluated, Evaluator};
 use crate::event::{BatchId, Millis, PartitionId};
-use crate::group::{
-    BatchContext, GROUP_INITIAL, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, GroupColumns, TimeoutClock, item,
-};
+use crate::group::{BatchContext, GROUP_INITIAL, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, TimeoutClock};
 use crate::grouped::Grouped;
 use crate::imported::ImportedRows;
 use crate::input::BatchInput;
 use crate::plan::Plan;
-use crate::staged::{GroupBefore, Staged};
+use crate::staged::Staged;
 use crate::state::partition_db::Thresholds;
-use crate::state::{Commit, Loaded, OutputBlock, PartitionDb};
+use crate::state::{Commit, OutputBlock, PartitionDb};
 use crate::wasm::{CallError, Component, Reason};
 use anyhow::{Context, Result};
+use call::{Call, LoadedGroup, Taking};
 use hashbrown::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,26 +80,6 @@ pub struct PartitionReport {
     pub commit_ms: u64,
     /// From grouping to the end of the commit; none when the batch was committed before a restart.
     pub worked: Option<Span>,
-}
-
-/// Groups on their way into one call.
-#[derive(Default)]
-struct Call {
-    columns: GroupColumns,
-    loaded: Vec<LoadedGroup>,
-    /// The events of each group, as a range of `Grouped::events`.
-    events: Vec<(u32, u32)>,
-}
-
-/// The row of a group when it is called.
-#[derive(Debug, Clone, Copy)]
-struct LoadedGroup {
-    /// The row; none when the key has none.
-    row: Option<Loaded>,
-    /// Whether the key had a row before this batch, an imported one left out.
-    existed: bool,
-    /// Whether the row is imported in this batch.
-    imported: bool,
 }
 
 impl Partition {
@@ -378,45 +359,6 @@ impl<'a> Run<'a> {
         report.instance_bytes = evaluator.memory_bytes;
         report.commit_ms = committing.elapsed_ms();
         Ok(report)
-    }
-}
-
-/// Where outcomes go while the evaluator runs: a run without its evaluator.
-struct Taking<'r> {
-    staged: &'r mut Staged,
-    report: &'r mut PartitionReport,
-    work: &'r Work,
-    grouped: &'r Grouped,
-    thresholds: Thresholds,
-}
-
-impl Taking<'_> {
-    /// Stages what became of one group.
-    fn take(&mut self, call: &Call, group: usize, evaluated: &Evaluated<'_>) {
-        let columns = &call.columns;
-        let loaded = call.loaded[group];
-        let timeout = loaded.row.and_then(|row| row.timeout);
-        let before = GroupBefore {
-            key: columns.key_of(group),
-            loaded: loaded.row,
-            existed: loaded.existed,
-            imported: loaded.imported,
-            state: item(&columns.states, &columns.state_ends, group),
-            timed_out: columns.flags[group] & GROUP_TIMED_OUT != 0,
-            was_due: timeout.is_some_and(|timeout| self.thresholds.is_due(timeout)),
-        };
-        let (start, end) = call.events[group];
-        let numbers = &self.grouped.events[start as usize..end as usize];
-        let input = &self.work.input;
-        let events = || numbers.iter().map(|&number| input.dead_event(input.event(number))).collect();
-        self.report.fuel += evaluated.fuel;
-        match &evaluated.outcome {
-            Ok(outcome) => self.staged.take(&before, outcome, self.work, evaluated.fuel, events),
-            Err(error) => {
-                let digest = self.work.component.digest();
-                self.staged.take_failure(&before, error, evaluated.fuel, digest, events());
-            }
-        }
     }
 }
 

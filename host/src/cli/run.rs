@@ -1,24 +1,23 @@
 //! `keyfold run`: one rule over files or standard input.
 
+mod report;
+
+use super::interrupt;
 use super::load::{self, CacheArgs};
-use super::{interrupt, style};
 use anyhow::{Context, Result, ensure};
-use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-use keyfold::clock::{Clock, Stopwatch};
+use keyfold::clock::Clock;
 use keyfold::config::{Config, Input, OneOrMany, PARTITIONS_DEFAULT, Settings};
 use keyfold::event::InputId;
-use keyfold::host::{self, Host, InputSettings, Observer};
+use keyfold::host::{self, Host, InputSettings};
 use keyfold::plan::{Identity, InputIdentity};
-use keyfold::progress::Progress;
 use keyfold::sink::{FilesSink, Sink, StdoutSink};
 use keyfold::source::{FileOptions, FileSource, Inputs, ReadLimit, Source, StdinSpool};
 use keyfold::state::PlanLog;
 use keyfold::wasm::Component;
 use keyfold::wasm::engine::INSTANCES_MAX;
 use keyfold::watermark::WatermarkPolicy;
-use std::io::{IsTerminal, Write};
+use report::Report;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Run a rule over a stream of events
 ///
@@ -273,131 +272,4 @@ fn source(config: &Config, folder: &Path) -> Result<Inputs> {
         });
     }
     Ok(Inputs::new(sources))
-}
-
-/// What the user sees while the rule runs.
-struct Report {
-    bar: ProgressBar,
-    json: bool,
-    quiet: bool,
-    json_to_stdout: bool,
-    started: Stopwatch,
-    batches: u64,
-    rows: u64,
-    outputs: u64,
-    late: u64,
-    dead_letters: u64,
-    rows_total: u64,
-}
-
-impl Report {
-    fn new(args: &RunArgs, config: &Config) -> Self {
-        let visible = !args.quiet && !args.json && std::io::stderr().is_terminal();
-        let bar = if visible { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let template = "{bar:30} {bytes}/{total_bytes} · {msg}";
-        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        if visible {
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
-        Report {
-            bar,
-            json: args.json,
-            quiet: args.quiet,
-            json_to_stdout: config.output.is_some(),
-            started: Stopwatch::start(),
-            batches: 0,
-            rows: 0,
-            outputs: 0,
-            late: 0,
-            dead_letters: 0,
-            rows_total: 0,
-        }
-    }
-
-    fn begin(&self, component: &Component, thrown_away: bool) {
-        if self.quiet || self.json {
-            return;
-        }
-        let description = component.description();
-        anstream::eprintln!(
-            "{} {} {}",
-            style::strong(&description.name),
-            description.version,
-            style::faint(&component.digest()[..19])
-        );
-        if thrown_away {
-            anstream::eprintln!("{}", style::faint("without --data the state is thrown away at the end"));
-        }
-    }
-
-    fn end(&self, folder: &Path, thrown_away: bool, ran: bool) {
-        self.bar.finish_and_clear();
-        if self.quiet || self.json {
-            return;
-        }
-        let seconds = self.started.elapsed().as_secs_f64();
-        let rate = (self.rows as f64 / seconds.max(0.001)) as u64;
-        anstream::eprintln!(
-            "{} {} events in {} batches, {} outputs, {} keys with state; {:.1} s, {} events/s",
-            if ran { style::good("done:") } else { style::error("stopped:") },
-            HumanCount(self.rows),
-            self.batches,
-            HumanCount(self.outputs),
-            HumanCount(self.rows_total),
-            seconds,
-            HumanCount(rate)
-        );
-        if self.late > 0 {
-            anstream::eprintln!("{} late events were dropped", HumanCount(self.late));
-        }
-        if self.dead_letters > 0 {
-            let where_to_look = if thrown_away {
-                "run with --data to keep them".to_owned()
-            } else {
-                format!("see them with: keyfold dead-letters {}", folder.display())
-            };
-            anstream::eprintln!("{} dead letters; {where_to_look}", HumanCount(self.dead_letters));
-        }
-    }
-
-    fn print_json(&self, progress: &Progress) {
-        let Ok(line) = serde_json::to_string(progress) else { return };
-        // A reader that went away must not stop the rule.
-        let _ = if self.json_to_stdout {
-            writeln!(std::io::stdout().lock(), "{line}")
-        } else {
-            writeln!(std::io::stderr().lock(), "{line}")
-        };
-    }
-}
-
-impl Observer for Report {
-    fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>) {
-        let operator = &progress.state_operators[0];
-        self.batches += 1;
-        self.rows += progress.num_input_rows;
-        self.outputs += progress.sink.num_output_rows;
-        self.late += operator.num_rows_dropped_by_watermark;
-        self.dead_letters += operator.custom_metrics.num_dead_letters;
-        self.rows_total = operator.num_rows_total;
-        if self.json {
-            self.print_json(progress);
-        }
-        if let Some((read, total)) = bytes {
-            self.bar.set_length(total);
-            self.bar.set_position(read);
-        }
-        let elapsed = self.started.elapsed();
-        let rate = (self.rows as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
-        self.bar.set_message(format!(
-            "batch {}, {} events, {}/s, {} outputs, {} keys, state {} in memory, {}",
-            progress.batch_id,
-            HumanCount(self.rows),
-            HumanCount(rate),
-            HumanCount(self.outputs),
-            HumanCount(self.rows_total),
-            HumanBytes(operator.memory_used_bytes),
-            HumanDuration(elapsed)
-        ));
-    }
 }

@@ -1,0 +1,51 @@
+//! [`Settings`]: what a host is made of.
+
+use crate::config;
+use crate::extract::Extractor;
+use crate::limits::Limits;
+use crate::plan::Identity;
+use crate::source::ReadLimit;
+use crate::watermark::InputWatermark;
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// What a host is made of.
+pub struct Settings {
+    /// The data folder.
+    pub folder: PathBuf,
+    /// What the folder belongs to; its id is used only when the folder is new.
+    pub identity: Identity,
+    /// How each input is read, in the order of the identity's.
+    pub inputs: Vec<InputSettings>,
+    /// States that a new folder begins with.
+    pub initial_state: Option<PathBuf>,
+    /// The rule's parameters.
+    pub parameters: serde_json::Value,
+    /// What the rule may use.
+    pub limits: Limits,
+    /// How much one batch reads.
+    pub batch: ReadLimit,
+    /// Threads for the partitions.
+    pub threads: usize,
+    /// So many batches before the last one stay readable.
+    pub history_batches: u64,
+    /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
+    pub batch_query: bool,
+}
+
+/// How an input is read.
+#[derive(Debug)]
+pub struct InputSettings {
+    /// Finds key and time.
+    pub extractor: Extractor,
+    /// How it moves the watermark.
+    pub watermark: InputWatermark,
+}
+
+impl InputSettings {
+    /// As a configuration says.
+    pub fn of(input: &config::Input) -> Result<Self> {
+        let extractor = Extractor::new(input.key.clone(), input.event_time.clone())?;
+        Ok(InputSettings { extractor, watermark: input.watermark })
+    }
+}
