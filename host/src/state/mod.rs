@@ -2,7 +2,7 @@
 //!
 //! A batch's changed states are written as one delta row, and in rotation one slice of the key groups is folded into the
 //! table at each commit; see [`partition_db`]. What a fold replaces is kept for a while, so that earlier batches can be read;
-//! see [`history`](self::history). State, timeouts, outputs, dead letters and offsets of a partition change in
+//! see `history.rs`. State, timeouts, outputs, dead letters and offsets of a partition change in
 //! one transaction.
 
 mod dead_letter_table;

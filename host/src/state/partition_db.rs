@@ -3,7 +3,7 @@
 //! Writing each changed state to its row would cost a page of WAL for each. So a commit writes the changed rows as one delta
 //! and keeps them in an overlay in memory; reads look there first. In rotation, each commit also folds a slice of the key
 //! groups from the overlay into the table. Opening the file reads the deltas that are not folded into the overlay. What is kept
-//! longer, so that earlier batches can be read, is in [`super::history`].
+//! longer, so that earlier batches can be read, is in `history.rs`.
 
 use super::delta::{self, DeltaBuilder};
 use super::fold::Fold;
@@ -277,9 +277,11 @@ impl PartitionDb {
     /// What the commit of this batch folds.
     fn next_fold(&self, batch: BatchId) -> Fold {
         let oldest = self.history.oldest_after(batch);
-        match self.committed {
-            None => Fold { groups: Vec::new(), to: None, keeps_undo: false },
-            Some(last) => Fold { groups: self.groups_to_fold(), to: Some(last), keeps_undo: oldest < last },
+        Fold {
+            groups: if self.committed.is_some() { self.groups_to_fold() } else { Vec::new() },
+            to: self.committed,
+            keeps_undo: self.committed.is_some_and(|last| oldest < last),
+            rows_of_group: self.rows / self.key_groups.len() as u64,
         }
     }
 
