@@ -50,15 +50,63 @@ fn the_commands_of_the_readme_work_one_after_another() {
 }
 
 #[test]
-fn the_rule_in_the_readme_is_the_one_that_the_sdk_compiles() {
+fn the_rules_in_the_documents_are_those_that_the_sdk_compiles() {
     let bare = |text: &str| {
-        let lines = text.lines().map(|line| line.trim_start_matches("//!").trim()).filter(|line| !line.is_empty());
+        let lines = text.lines().map(|line| line.trim_start_matches(['/', '!']).trim()).filter(|line| !line.is_empty());
         lines.collect::<Vec<_>>().join("\n")
     };
-    let compiled = bare(&read("guest-sdk/rust/src/lib.rs"));
-    for block in blocks(&read("README.md"), "rust") {
-        assert!(compiled.contains(&bare(&block)), "the README's rule is not in the SDK's documentation:\n{block}");
+    // Their documentation has the rules as tests.
+    let compiled = ["lib", "rule"].map(|file| bare(&read(&format!("guest-sdk/rust/src/{file}.rs"))));
+    for (document, count) in [("README.md", 1), ("docs/spark.md", 2)] {
+        let blocks = blocks(&read(document), "rust");
+        assert_eq!(blocks.len(), count, "{document} has so many rules");
+        for block in blocks {
+            let block = bare(&block);
+            assert!(
+                compiled.iter().any(|text| text.contains(&block)),
+                "a rule of {document} is not in the SDK's documentation:\n{block}"
+            );
+        }
     }
+}
+
+/// The tests that a document names, as `module::name` between backticks.
+fn tests_named_in(document: &str) -> Vec<String> {
+    let is_part = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_lowercase())
+            && part.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+    };
+    let is_path = |text: &&str| text.contains("::") && text.split("::").all(is_part);
+    document.split('`').filter(is_path).map(str::to_owned).collect()
+}
+
+/// Whether a module of the tests or of the host has this test.
+fn is_test(path: &str) -> bool {
+    let (module, name) = path.rsplit_once("::").expect("a test lies in a module");
+    let test = format!("#[test]\nfn {name}() {{");
+    let file = module.trim_end_matches("::tests").replace("::", "/");
+    let places = [format!("tests/it/{file}.rs"), format!("tests/it/{file}/mod.rs"), format!("host/src/{file}.rs")];
+    let has = |place: &String| {
+        let text = fs::read_to_string(root().join(place)).unwrap_or_default();
+        text.lines().map(str::trim).collect::<Vec<_>>().join("\n").contains(&test)
+    };
+    places.iter().any(has)
+}
+
+#[test]
+fn every_complaint_about_spark_is_shown_by_a_test_that_exists() {
+    let page = read("docs/spark.md");
+    let (_, complaints) = page.split_once("## Complaints that do not happen here").expect("the page has complaints");
+    let rows: Vec<&str> =
+        complaints.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |")).collect();
+    assert!(rows.len() >= 20, "{} complaints", rows.len());
+    for (number, row) in (1..).zip(&rows) {
+        let tests = tests_named_in(row);
+        assert!(row.starts_with(&format!("| {number} |")) && !tests.is_empty(), "{number} is out of order: {row}");
+        let missing: Vec<&String> = tests.iter().filter(|test| !is_test(test)).collect();
+        assert!(missing.is_empty(), "there are no tests {missing:?}");
+    }
+    assert!(!is_test("spark::nobody_wrote_this"));
 }
 
 #[test]
@@ -67,6 +115,7 @@ fn every_file_that_a_document_links_to_is_there() {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "docs/spark.md",
         "examples/README.md",
         "guest-sdk/README.md",
         "wit/README.md",

@@ -17,5 +17,6 @@ mod scenarios;
 mod several_inputs;
 mod sources;
 mod state_readers;
+mod spark;
 mod support;
 mod tidy;

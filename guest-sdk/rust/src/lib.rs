@@ -4,7 +4,7 @@
 //! `mapGroupsWithState` as a WebAssembly component. The host keeps the state, durably and exactly once, and calls the
 //! rule once for each key that has events in a micro-batch, and once for each key whose timeout is due.
 //!
-//! A session that ends after thirty minutes without activity, and an alert at the sixth high payment in one session:
+//! More than five high payments in one session; a session ends after thirty minutes without activity, or when that is confirmed:
 //!
 //! ```
 //! use keyfold_sdk::prelude::*;
@@ -37,13 +37,15 @@
 //!         for payment in payments {
 //!             let payment = payment?;
 //!             let at_ms = payment.time_ms()?;
-//!             session = session.filter(|open| at_ms - open.last_ms <= GAP_MS);
-//!             let open = session.get_or_insert(Session { last_ms: at_ms, high: 0 });
-//!             open.last_ms = at_ms;
-//!             if payment.amount_minor >= 50_000 { open.high += 1; }
-//!             if open.high == 6 && payment.amount_minor >= 50_000 { out.emit(&Alert { user_id: user.into(), at_ms })?; }
+//!             let open = session.filter(|open| at_ms - open.last_ms <= GAP_MS);
+//!             let mut open = open.unwrap_or(Session { last_ms: at_ms, high: 0 });
+//!             open.last_ms = open.last_ms.max(at_ms);
+//!             open.high += u32::from(payment.amount_minor >= 50_000);
+//!             let is_confirmed = open.high > 5;
+//!             if is_confirmed { out.emit(&Alert { user_id: user.into(), at_ms })?; }
+//!             session = (!is_confirmed).then_some(open);
 //!         }
-//!         let Some(open) = session else { return Ok(()) };
+//!         let Some(open) = session else { state.remove(); return Ok(()) };
 //!         state.update(&open)?;
 //!         state.set_timeout_timestamp((open.last_ms + GAP_MS).max(state.current_watermark_ms()?))?;
 //!         Ok(())
@@ -51,7 +53,19 @@
 //! }
 //!
 //! keyfold_sdk::export!(Sessions);
-//! # fn main() {}
+//! # use keyfold_sdk::testing::TestStream;
+//! # let mut stream = TestStream::new(Sessions, 0);
+//! # let mut pay = |minutes: &[i64]| {
+//! #     let high = |minute: &i64| (minute * 60_000, serde_json::json!({"amount_minor": 50_000}));
+//! #     stream.events("u1", &minutes.iter().map(high).collect::<Vec<_>>()).unwrap().len()
+//! # };
+//! # assert_eq!(pay(&[1, 2, 3, 4, 5]), 0, "not more than five");
+//! # assert_eq!(pay(&[36, 37, 38]), 0, "thirty-one minutes later it is another session");
+//! # assert_eq!(pay(&[67, 68, 98, 99]), 1, "the sixth of one session, which ends with it");
+//! # assert_eq!(pay(&[100, 101, 102, 103]), 0, "the fifth of the next one");
+//! # assert_eq!(stream.state("u1").unwrap().unwrap().high, 5);
+//! # stream.advance_event_to(134 * 60_000).unwrap();
+//! # assert!(stream.state("u1").unwrap().is_none(), "the silence was long enough");
 //! ```
 //!
 //! Build it with `keyfold build`: the result imports a log and a progress mark and nothing else. A rule has no clock, no

@@ -12,6 +12,47 @@ use serde::{Deserialize, Serialize};
 ///
 /// The host makes a fresh value with [`Rule::new`] for each partition and batch. Fields are for parameters; whatever else
 /// a rule remembers in them is gone after the batch.
+///
+/// The first event of each id, and none of those that repeat it within an hour of event time: Spark's `dropDuplicatesWithinWatermark`.
+///
+/// ```
+/// use keyfold_sdk::prelude::*;
+/// use keyfold_sdk::testing::TestStream;
+/// use serde_json::{Value, json};
+///
+/// const HOUR_MS: i64 = 3_600_000;
+///
+/// struct FirstOfEach;
+///
+/// impl Rule for FirstOfEach {
+///     type Event<'e> = Value;
+///     type State = i64;
+///     type Output = Value;
+///     type Parameters = NoParameters;
+///     const TIMEOUT: TimeoutKind = TimeoutKind::EventTime;
+///
+///     fn new(_: NoParameters) -> Result<Self> { Ok(FirstOfEach) }
+///
+///     fn call(&self, _: &str, mut events: Events<Value>, until_ms: &mut GroupState<i64>, out: &mut Outputs<Value>) -> Result<()> {
+///         if until_ms.has_timed_out() { until_ms.remove(); return Ok(()); }
+///         if !until_ms.exists() {
+///             let Some(first) = events.next().transpose()? else { return Ok(()) };
+///             until_ms.update(&(first.time_ms()? + HOUR_MS))?;
+///             out.emit(&first)?;
+///         }
+///         // Every call clears the timeout.
+///         until_ms.set_timeout_timestamp(until_ms.get()?.max(until_ms.current_watermark_ms()?))?;
+///         Ok(())
+///     }
+/// }
+///
+/// let mut stream = TestStream::new(FirstOfEach, 0);
+/// assert_eq!(stream.events("id-1", &[(1_000, json!({"n": 1})), (2_000, json!({"n": 2}))]).unwrap(), [json!({"n": 1})]);
+/// stream.advance_event_to(1_000 + HOUR_MS).unwrap();
+/// assert_eq!(stream.events("id-1", &[(1_000 + HOUR_MS, json!({"n": 3}))]).unwrap(), [] as [Value; 0]);
+/// stream.advance_event_to(1_001 + HOUR_MS).unwrap();
+/// assert_eq!(stream.keys().count(), 0);
+/// ```
 pub trait Rule: Sized + 'static {
     /// One event, decoded from its JSON. It may borrow from the event (`&'e str`).
     type Event<'e>: Deserialize<'e>;
