@@ -83,7 +83,7 @@ fn tests_named_in(document: &str) -> Vec<String> {
 /// Whether a module of the tests or of the host has this test.
 fn is_test(path: &str) -> bool {
     let (module, name) = path.rsplit_once("::").expect("a test lies in a module");
-    let test = format!("#[test]\nfn {name}() {{");
+    let test = format!("#[test]\nfn {name}(");
     let file = module.trim_end_matches("::tests").replace("::", "/");
     let places = [format!("tests/it/{file}.rs"), format!("tests/it/{file}/mod.rs"), format!("host/src/{file}.rs")];
     let has = |place: &String| {
