@@ -1,5 +1,7 @@
 //! The documents, held to the truth: commands are run, code is the code that is compiled.
 
+use crate::support::command;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -107,6 +109,42 @@ fn every_complaint_about_spark_is_shown_by_a_test_that_exists() {
         assert!(missing.is_empty(), "there are no tests {missing:?}");
     }
     assert!(!is_test("spark::nobody_wrote_this"));
+}
+
+/// What follows `start` between backticks, as far as it is a name.
+fn names_after<'d>(document: &'d str, start: &str, is_part: impl Fn(char) -> bool + Copy) -> BTreeSet<&'d str> {
+    let quoted = document.split('`').skip(1).step_by(2);
+    let found = quoted.flat_map(|text| text.split_whitespace()).filter_map(|word| word.strip_prefix(start));
+    found.map(|word| word.split(|letter| !is_part(letter)).next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn every_flag_and_method_on_the_page_about_spark_is_one_that_there_is() {
+    let page = read("docs/spark.md");
+    let commands: [&[&str]; 6] = [
+        &["run"],
+        &["progress"],
+        &["state", "ls"],
+        &["state", "changes"],
+        &["state", "metadata"],
+        &["state", "import"],
+    ];
+    let help: String = commands.iter().map(|args| command::run(args.iter().chain([&"--help"])).ok().stdout).collect();
+    let flags = names_after(&page, "--", |letter| letter.is_ascii_lowercase() || letter == '-');
+    assert!(flags.len() >= 12, "{flags:?}");
+    for flag in flags {
+        assert!(help.contains(&format!("--{flag}")), "no command has --{flag}");
+    }
+    let sdk = ["group_state", "events", "testing"].map(|file| read(&format!("guest-sdk/rust/src/{file}.rs"))).concat();
+    // Spark's names have no underscore, ours have one as soon as they have two words.
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = names_after(&page, "", is_part);
+    let methods: Vec<&str> =
+        words.into_iter().filter(|word| word.contains('_') && page.contains(&format!("{word}("))).collect();
+    assert!(methods.len() >= 12, "{methods:?}");
+    for method in methods {
+        assert!(sdk.contains(&format!("fn {method}")), "the SDK has no {method}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod sandbox;
 mod scenarios;
 mod several_inputs;
 mod sources;
-mod state_readers;
 mod spark;
+mod state_readers;
 mod support;
 mod tidy;
