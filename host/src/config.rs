@@ -229,11 +229,11 @@ impl Settings {
         let join = |text: String| if text == "-" { text } else { folder.join(text).to_string_lossy().into_owned() };
         Settings {
             component: Some(folder.join(self.component.unwrap_or_else(|| COMPONENT_DEFAULT.into()))),
-            input: self.input.map(|input| input.map(&join)),
+            input: self.input.map(|input| input.map(join)),
             inputs: self.inputs.map(|inputs| {
                 inputs
                     .into_iter()
-                    .map(|(name, table)| (name, InputTable { path: table.path.map(|path| path.map(&join)), ..table }))
+                    .map(|(name, table)| (name, InputTable { path: table.path.map(|path| path.map(join)), ..table }))
                     .collect()
             }),
             initial_state: self.initial_state.map(|path| folder.join(path)),

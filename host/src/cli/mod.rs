@@ -41,7 +41,7 @@ Exit codes: 0 all went well, 1 something failed, 2 the command line is wrong.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     New(new::NewArgs),
     Build(build::BuildArgs),
     Inspect(inspect::InspectArgs),

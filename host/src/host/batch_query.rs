@@ -140,7 +140,7 @@ impl Pass {
         ensure!(
             bytes <= bytes_max,
             "the events of a few keys have more than {bytes_max} bytes together, and a batch query holds all events of a key: \
-             raise --batch-bytes, or run without --batch"
+             raise batch-bytes in the rule file, or run without --batch"
         );
         self.end = end;
         let before = std::mem::take(&mut self.kept);
