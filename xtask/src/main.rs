@@ -1,8 +1,9 @@
-//! The one door to the project: `cargo xtask build`, `cargo xtask test`, `cargo xtask demo`.
+//! The one door to the project: `cargo xtask build`, `cargo xtask test`, `cargo xtask demo`, `cargo xtask facts`.
 
 mod build;
 mod crash;
 mod demo;
+mod facts;
 mod found;
 mod step;
 mod test;
@@ -21,6 +22,8 @@ enum Task {
     Build,
     /// Set up, then run all tests, and sum them up in the last line
     Test,
+    /// Write the table of Spark's facts into docs/spark.md
+    Facts,
     /// Set up, then find fraud among made-up payments, crash, and go on
     Demo(demo::DemoArgs),
 }
@@ -37,9 +40,12 @@ fn main() -> ExitCode {
 
 fn run(task: &Task) -> Result<ExitCode> {
     let workspace = Workspace::read()?;
+    if let Task::Facts = task {
+        return facts::write(&workspace).map(|()| ExitCode::SUCCESS);
+    }
     build::build(&workspace)?;
     match task {
-        Task::Build => Ok(ExitCode::SUCCESS),
+        Task::Build | Task::Facts => Ok(ExitCode::SUCCESS),
         Task::Test => test::test(&workspace),
         Task::Demo(args) => demo::demo(&workspace, args).map(|()| ExitCode::SUCCESS),
     }

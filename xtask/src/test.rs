@@ -1,5 +1,6 @@
-//! `cargo xtask test`: all tests, summed up.
+//! `cargo xtask test`: all tests, summed up, with what they found out about Spark's facts.
 
+use crate::facts;
 use crate::step::{line, step};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -35,6 +36,7 @@ pub fn test(workspace: &Workspace) -> Result<ExitCode> {
     let mut doc_tests = workspace.command("cargo");
     doc_tests.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
 
+    facts::forget(workspace)?;
     let mut sum = Counts::default();
     let mut broken = Vec::new();
     let summaries = [if has_nextest { NEXTEST } else { CARGO }, CARGO];
@@ -50,8 +52,12 @@ pub fn test(workspace: &Workspace) -> Result<ExitCode> {
     for line in &broken {
         eprintln!("error: `{line}` failed");
     }
+    let facts = facts::summary(workspace);
+    if let Err(error) = &facts {
+        eprintln!("error: {error:#}");
+    }
     println!("{} passed, {} failed", sum.passed, sum.failed);
-    Ok(if broken.is_empty() && sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if broken.is_empty() && sum.failed == 0 && facts.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs a test runner, shows what it prints, and counts what its summaries say.

@@ -1,0 +1,97 @@
+//! What must have come of a step, compared with what did.
+
+use super::fact::{Step, json, millis};
+use super::play::{Play, Ran};
+use super::report::Failure;
+use anyhow::Result;
+use keyfold::event::Millis;
+use serde_json::Value;
+
+/// What did not hold. After a crash the counts of the batches that were run again are not those of one run, so `counts` says
+/// whether they are looked at.
+pub fn check(step: &Step, ran: &Ran, play: &Play<'_>, counts: bool) -> Result<Vec<Failure>> {
+    let mut failures = Vec::new();
+    let mut check = |what: &str, expected: Value, found: Value| {
+        failures.extend(Failure::unless_equal(what, &expected, &found).err());
+    };
+    if let Some(gives) = &step.gives {
+        check("outputs", by_key(gives.iter().map(json)), by_key(ran.outputs.iter().cloned()));
+    }
+    if letters_differ(&step.dead_letters, &ran.letters) {
+        check("dead letters", step.dead_letters.clone().into(), ran.letters.clone().into());
+    }
+    for (key, expected) in &step.state {
+        check(&format!("state of {key}"), json(expected), play.row(key)?.value.unwrap_or(Value::Bool(false)));
+    }
+    for (key, expected) in &step.timeout {
+        let found = play.row(key)?.timeout.map_or(Value::Bool(false), Value::from);
+        check(&format!("timeout of {key}"), json(expected), found);
+    }
+    if let Some(expected) = &step.next_watermark {
+        let found = play.next_watermark().map_or(Value::Null, |watermark| watermark.0.into());
+        check("the watermark of the next batch", millis(expected).into(), found);
+    }
+    if !counts {
+        return Ok(failures);
+    }
+    for (name, expected, found) in [
+        ("numRowsTotal", step.total, ran.total()),
+        ("numRowsUpdated", step.updated, ran.updated()),
+        ("numRowsRemoved", step.removed, ran.removed()),
+        ("numRowsDroppedByWatermark", step.dropped, ran.dropped()),
+        ("batches", step.batches, ran.batches.len() as u64),
+    ] {
+        if let Some(expected) = expected {
+            check(name, expected.into(), found.into());
+        }
+    }
+    if let Some(expected) = &step.watermarks {
+        let expected: Vec<Value> = expected.iter().map(|text| time(text)).collect();
+        let found: Value = ran.event_times("watermark").collect();
+        check("the watermarks of the batches", expected.into(), found);
+    }
+    for (name, expected) in &step.event_times {
+        check(&format!("{name} of the event times"), time(expected), ran.event_times(name).next().unwrap_or_default());
+    }
+    Ok(failures)
+}
+
+impl Ran {
+    fn total(&self) -> u64 {
+        self.batches.last().map_or(0, |batch| batch.state_operators[0].num_rows_total)
+    }
+
+    pub fn updated(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.state_operators[0].num_rows_updated).sum()
+    }
+
+    pub fn removed(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.state_operators[0].num_rows_removed).sum()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.state_operators[0].num_rows_dropped_by_watermark).sum()
+    }
+
+    /// A member of each batch's `eventTime`, as the progress report shows it.
+    fn event_times(&self, name: &str) -> impl Iterator<Item = Value> {
+        let of = move |batch| serde_json::to_value(batch).map(|batch: Value| batch["eventTime"][name].clone());
+        self.batches.iter().map(move |batch| of(batch).expect("a report can be written as JSON"))
+    }
+}
+
+fn time(text: &str) -> Value {
+    Millis(millis(text)).to_string().into()
+}
+
+/// Outputs in the order of their keys, which come first in them. Spark promises no order between keys; Keyfold promises one
+/// within a key.
+fn by_key(outputs: impl Iterator<Item = Value>) -> Value {
+    let mut outputs: Vec<Value> = outputs.collect();
+    outputs.sort_by_key(|output| output[0].to_string());
+    outputs.into()
+}
+
+fn letters_differ(parts: &[String], letters: &[String]) -> bool {
+    parts.len() != letters.len() || !parts.iter().zip(letters).all(|(part, letter)| letter.contains(part))
+}

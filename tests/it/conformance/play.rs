@@ -1,0 +1,231 @@
+//! [`Play`]: a case on its way through the real host, on a real folder, with a clock that the case moves.
+
+use super::fact::{Add, Case, Restart, RestartWith, SinkFails, json};
+use super::sink::{FAULT, FaultySink};
+use super::source::Events;
+use super::stage::{Setup, Stage};
+use anyhow::{Context, Result, ensure};
+use keyfold::clock::Clock;
+use keyfold::event::{BatchId, KeyGroup, Millis, PartitionId};
+use keyfold::host::{Host, Observer, Trigger};
+use keyfold::imports;
+use keyfold::progress::Progress;
+use keyfold::state::reader::PartitionReader;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use tempfile::TempDir;
+
+/// A case on its way.
+pub struct Play<'a> {
+    stage: &'a Stage,
+    case: &'a Case,
+    setup: Setup,
+    folder: TempDir,
+    clock: Clock,
+    sink: FaultySink,
+    source: Events,
+    host: Option<Host>,
+    batches: Batches,
+    letters_seen: usize,
+}
+
+/// What came of a run.
+pub struct Ran {
+    /// The outputs, as JSON.
+    pub outputs: Vec<Value>,
+    /// The batches, in order.
+    pub batches: Vec<Progress>,
+    /// The dead letters.
+    pub letters: Vec<String>,
+}
+
+/// A key's row.
+#[derive(Default)]
+pub struct Found {
+    pub value: Option<Value>,
+    pub timeout: Option<i64>,
+}
+
+/// The batches of this run. A host that runs again reports batches again that it finished before.
+#[derive(Default)]
+struct Batches {
+    new: Vec<Progress>,
+    last: Option<BatchId>,
+}
+
+impl Observer for Batches {
+    fn batch(&mut self, progress: &Progress, _: Option<(u64, u64)>) {
+        if self.last.is_none_or(|last| last < progress.batch_id) {
+            self.last = Some(progress.batch_id);
+            self.new.push(progress.clone());
+        }
+    }
+}
+
+impl<'a> Play<'a> {
+    /// Opens the host on a new folder, or says what is refused.
+    pub fn start(stage: &'a Stage, case: &'a Case, setup: Setup) -> Result<Self> {
+        let mut play = Play {
+            stage,
+            case,
+            setup,
+            folder: tempfile::tempdir()?,
+            clock: Clock::manual(Millis(0)),
+            sink: FaultySink::default(),
+            source: Events::default(),
+            host: None,
+            batches: Batches::default(),
+            letters_seen: 0,
+        };
+        play.open()?;
+        Ok(play)
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let sink = Box::new(self.sink.clone());
+        let host = self.stage.open(self.case, &self.setup, self.folder.path(), &self.clock, sink)?;
+        self.host = Some(host);
+        Ok(())
+    }
+
+    /// Moves processing time on.
+    pub fn set_now(&self, now_ms: i64) {
+        self.clock.advance_to(Millis(now_ms));
+    }
+
+    /// Closes the host and opens it again on the same folder.
+    pub fn restart(&mut self, restart: &Restart) -> Result<()> {
+        self.host = None;
+        let Restart::With(with) = restart else { return self.open() };
+        let RestartWith { rule, parameters, policy, refused } = with.as_ref().clone();
+        let before = self.setup.clone();
+        self.setup.rule = rule.unwrap_or(self.setup.rule.clone());
+        self.setup.parameters = parameters.unwrap_or(self.setup.parameters.clone());
+        self.setup.policy = policy.or(self.setup.policy.clone());
+        let Some(part) = refused else { return self.open() };
+        let refusal = self.open().err().with_context(|| format!("the restart is not refused with '{part}'"))?;
+        ensure!(format!("{refusal:#}").contains(&part), "the restart is refused otherwise: {refusal:#}");
+        self.setup = before;
+        Ok(())
+    }
+
+    /// Puts an event where the next run finds it.
+    pub fn add(&mut self, add: &Add) -> Result<()> {
+        let event = Event::of(add)?;
+        let input = self.case.input(event.input.as_deref())?;
+        self.source.add(input, event.file.as_deref().unwrap_or("events"), event.text.to_string());
+        Ok(())
+    }
+
+    /// Runs until nothing is left to do.
+    pub fn run(&mut self) -> Result<Ran> {
+        let host = self.host.as_mut().context("the host was not opened")?;
+        host.run(&mut self.source, Trigger::AvailableNow, &AtomicBool::new(false), &mut self.batches)?;
+        self.ran()
+    }
+
+    /// Runs into a failure of the sink, which leaves the folder as a crash at that moment would, and opens the host again.
+    pub fn run_into(&mut self, fails: SinkFails) -> Result<()> {
+        self.sink.set(Some(fails));
+        let host = self.host.as_mut().context("the host was not opened")?;
+        let ran = host.run(&mut self.source, Trigger::AvailableNow, &AtomicBool::new(false), &mut self.batches);
+        // A run without batches delivers nothing and cannot fail.
+        if let Err(error) = ran {
+            ensure!(format!("{error:#}").contains(FAULT), "the run failed otherwise: {error:#}");
+        }
+        self.sink.set(None);
+        self.sink.take();
+        self.restart(&Restart::Same(true))
+    }
+
+    fn ran(&mut self) -> Result<Ran> {
+        let parse = |line: &String| serde_json::from_str(line).with_context(|| format!("an output is {line}"));
+        Ok(Ran {
+            outputs: self.sink.take().iter().map(parse).collect::<Result<_>>()?,
+            batches: std::mem::take(&mut self.batches.new),
+            letters: self.letters()?,
+        })
+    }
+
+    /// The watermark that the next batch would have.
+    pub fn next_watermark(&self) -> Option<Millis> {
+        self.host.as_ref().and_then(Host::next_watermark)
+    }
+
+    /// Imports rows as they are. The next run takes them.
+    pub fn import_as_is(&self, lines: impl Iterator<Item = Value>) -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), lines.map(|line| format!("{line}\n")).collect::<String>())?;
+        imports::add(self.folder(), file.path(), true).map(|_| ())
+    }
+
+    /// The row of a key. The guests write their states as JSON.
+    pub fn row(&self, key: &str) -> Result<Found> {
+        let partition = KeyGroup::of(key.as_bytes()).partition(self.setup.partitions);
+        let Some(row) = PartitionReader::open(self.folder(), partition)?.get(key.as_bytes())? else {
+            return Ok(Found::default());
+        };
+        let value = row.state.map(|(state, _)| serde_json::from_slice(&state)).transpose()?;
+        Ok(Found { value, timeout: row.timeout.map(|timeout| timeout.at.0) })
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn letters(&mut self) -> Result<Vec<String>> {
+        // Before the first batch there is nothing to read.
+        if self.batches.last.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut letters = Vec::new();
+        for partition in 0..self.setup.partitions {
+            let reader = PartitionReader::open(self.folder(), PartitionId(partition))?;
+            reader.dead_letters(|batch, letter| {
+                letters.push((batch, partition, format!("{}: {}", letter.reason, letter.message)));
+                Ok(())
+            })?;
+        }
+        letters.sort();
+        let new = letters.split_off(self.letters_seen.min(letters.len()));
+        self.letters_seen += new.len();
+        Ok(new.into_iter().map(|(_, _, text)| text).collect())
+    }
+}
+
+/// An event, and where it is put.
+struct Event {
+    input: Option<String>,
+    file: Option<String>,
+    text: Value,
+}
+
+impl Event {
+    fn of(add: &Add) -> Result<Self> {
+        let mut members = match add {
+            Add::Long(members) => members.clone(),
+            Add::Short(text) => short(text),
+        };
+        let mut text_of = |name: &str| match members.remove(name) {
+            None => Ok(None),
+            Some(toml::Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(anyhow::anyhow!("{name} is {other}, not a text")),
+        };
+        let (input, file, at) = (text_of("input")?, text_of("file")?, text_of("at")?);
+        let mut text = json(&members.into());
+        if let Some(at) = at {
+            text["ts"] = super::fact::millis(&at).into();
+        }
+        Ok(Event { input, file, text })
+    }
+}
+
+/// `key`, `key@time` or `input/key@time`.
+fn short(text: &str) -> toml::Table {
+    let (input, rest) = text.split_once('/').map_or((None, text), |(input, rest)| (Some(input), rest));
+    let (key, at) = rest.split_once('@').map_or((rest, None), |(key, at)| (key, Some(at)));
+    let members = [("input", input), ("key", Some(key)), ("at", at)];
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
+}

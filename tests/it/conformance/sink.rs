@@ -1,0 +1,48 @@
+//! [`FaultySink`]: collects outputs, and fails when the case wants to see a run stopped.
+
+use super::fact::SinkFails;
+use anyhow::{Result, bail};
+use keyfold::event::BatchId;
+use keyfold::sink::{MemorySink, Sink};
+use keyfold::state::OutputBlock;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What it says when it fails.
+pub const FAULT: &str = "the disk of the sink is full";
+
+/// Collects outputs. Clones share them, and the fault.
+#[derive(Clone, Default)]
+pub struct FaultySink {
+    outputs: MemorySink,
+    fails: Arc<Mutex<Option<SinkFails>>>,
+}
+
+impl FaultySink {
+    /// From now on, fails so.
+    pub fn set(&self, fails: Option<SinkFails>) {
+        *self.fails.lock().unwrap_or_else(PoisonError::into_inner) = fails;
+    }
+
+    /// The lines since this was called last.
+    pub fn take(&self) -> Vec<String> {
+        self.outputs.take()
+    }
+}
+
+impl Sink for FaultySink {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+        let fails = *self.fails.lock().unwrap_or_else(PoisonError::into_inner);
+        if fails == Some(SinkFails::BeforeDelivery) {
+            bail!(FAULT);
+        }
+        self.outputs.deliver(batch, blocks)?;
+        if fails == Some(SinkFails::AfterDelivery) {
+            bail!(FAULT);
+        }
+        Ok(())
+    }
+
+    fn description(&self) -> String {
+        "outputs of a case".to_owned()
+    }
+}
