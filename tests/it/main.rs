@@ -6,6 +6,7 @@ mod batch_query;
 mod card_sessions;
 mod cli;
 mod compile_bomb;
+mod conformance;
 mod contract;
 mod docs;
 mod imports;

@@ -63,13 +63,15 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
     }
     for (number, (key, after)) in keys.iter().zip(kit).enumerate() {
         let found = play.row(key)?;
-        let expected = if case.not_called { row(&prior.value.as_ref().map(json), prior.timeout) } else { row(&after.value, after.timeout) };
+        let expected = row(&after.value, after.timeout);
         check(&format!("the row in the host after {number} calls"), expected, row(&found.value, found.timeout));
     }
-    if !case.not_called {
-        let counted = |of: fn(&After, &Row) -> bool| kit.iter().filter(|after| of(after, prior)).count();
-        check("numRowsUpdated", counted(counts_as_updated).into(), counts.0.into());
-        check("numRowsRemoved", counted(|after, _| after.removed && after.timeout.is_none()).into(), counts.1.into());
+    let counted = |of: fn(&After, &Row) -> bool| kit.iter().filter(|after| of(after, prior)).count();
+    check("numRowsUpdated", counted(counts_as_updated).into(), counts.0.into());
+    check("numRowsRemoved", counted(|after, _| after.removed && after.timeout.is_none()).into(), counts.1.into());
+    if let Some(leaves) = &case.leaves {
+        let found = play.row(keys.last().map_or("", String::as_str))?;
+        check("the row that is left", row(&leaves.value.as_ref().map(json), leaves.timeout), row(&found.value, found.timeout));
     }
     Ok(failures)
 }

@@ -1,8 +1,9 @@
 //! What must have come of a step, compared with what did.
 
-use super::fact::{Step, json, millis};
+use super::fact::{Read, Step, json, millis, table};
 use super::play::{Play, Ran};
 use super::report::Failure;
+use crate::support::command;
 use anyhow::Result;
 use keyfold::event::Millis;
 use serde_json::Value;
@@ -31,9 +32,20 @@ pub fn check(step: &Step, ran: &Ran, play: &Play<'_>, counts: bool) -> Result<Ve
         let found = play.next_watermark().map_or(Value::Null, |watermark| watermark.0.into());
         check("the watermark of the next batch", millis(expected).into(), found);
     }
+    if let Some(expected) = &step.metadata {
+        let found = command::run(["state".as_ref(), "metadata".as_ref(), play.folder()]).ok();
+        let expected = table(expected);
+        check("metadata", expected.clone(), narrowed(&expected, &found.json_lines()[0]));
+    }
+    if let Some(read) = &step.read {
+        failures.extend(read_back(read, play)?);
+    }
     if !counts {
         return Ok(failures);
     }
+    let mut check = |what: &str, expected: Value, found: Value| {
+        failures.extend(Failure::unless_equal(what, &expected, &found).err());
+    };
     for (name, expected, found) in [
         ("numRowsTotal", step.total, ran.total()),
         ("numRowsUpdated", step.updated, ran.updated()),
@@ -54,6 +66,35 @@ pub fn check(step: &Step, ran: &Ran, play: &Play<'_>, counts: bool) -> Result<Ve
         check(&format!("{name} of the event times"), time(expected), ran.event_times(name).next().unwrap_or_default());
     }
     Ok(failures)
+}
+
+/// The state after an earlier batch, as the command line shows it.
+fn read_back(read: &Read, play: &Play<'_>) -> Result<Vec<Failure>> {
+    let batch = read.batch.to_string();
+    let get = |key: &str| {
+        let args = ["get".as_ref(), play.folder(), key.as_ref(), "--batch".as_ref(), batch.as_ref()];
+        command::run(std::iter::once("state".as_ref()).chain(args))
+    };
+    if let Some(part) = &read.refused {
+        let message = get("a").with_code(1).stderr;
+        let found = if message.contains(part) { part.clone() } else { message };
+        return Ok(Failure::unless_equal("reading back", &part.as_str().into(), &found.into()).err().into_iter().collect());
+    }
+    let failures = read.state.iter().filter_map(|(key, expected)| {
+        let found = get(key).ok().json_lines()[0]["value"].clone();
+        Failure::unless_equal(&format!("state of {key} after batch {batch}"), &json(expected), &found).err()
+    });
+    Ok(failures.collect())
+}
+
+/// Of what was found, the members that are expected.
+fn narrowed(expected: &Value, found: &Value) -> Value {
+    match expected.as_object() {
+        Some(members) => {
+            members.iter().map(|(name, expected)| (name.clone(), narrowed(expected, &found[name]))).collect()
+        }
+        None => found.clone(),
+    }
 }
 
 impl Ran {

@@ -50,6 +50,8 @@ pub struct Case {
     pub inputs: Option<Inputs>,
     pub policy: Option<String>,
     pub batch_events: Option<usize>,
+    /// Batches before the last one whose state can be read.
+    pub history_batches: Option<u64>,
     #[serde(default)]
     pub batch: bool,
     /// The lines of the initial state.
@@ -141,6 +143,10 @@ pub struct Step {
     pub next_watermark: Option<String>,
     #[serde(default)]
     pub event_times: BTreeMap<String, String>,
+    /// Members of what `keyfold state metadata` prints.
+    pub metadata: Option<toml::Table>,
+    /// What `keyfold state get --batch` prints.
+    pub read: Option<Read>,
     #[serde(default)]
     pub state: BTreeMap<String, toml::Value>,
     #[serde(default)]
@@ -149,11 +155,22 @@ pub struct Step {
     pub dead_letters: Vec<String>,
 }
 
+/// The state as it was after a batch.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    pub batch: u64,
+    #[serde(default)]
+    pub state: BTreeMap<String, toml::Value>,
+    /// A part of the message with which it is refused.
+    pub refused: Option<String>,
+}
+
 /// `true`, or what is different after it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Restart {
-    Same(bool),
+    Same(#[expect(dead_code, reason = "it is true, or there is no restart")] bool),
     With(Box<RestartWith>),
 }
 

@@ -18,6 +18,14 @@ pub struct After {
     pub removed: bool,
 }
 
+impl After {
+    /// A key that was not called.
+    pub fn of(row: &Row) -> Self {
+        let value = row.value.as_ref().map(json);
+        After { results: Vec::new(), value, timeout: row.timeout, updated: false, removed: false }
+    }
+}
+
 /// Makes the calls of a case, and checks each. Returns the key before all of them, after the first, after the second, ...
 pub fn play(case: &Case, rule: &str, prior: &Row) -> Result<Vec<After>, Failure> {
     let state = match create(case, rule, prior) {

@@ -4,7 +4,6 @@ mod calls;
 mod check;
 mod fact;
 mod kit;
-mod page;
 mod play;
 mod report;
 mod sink;

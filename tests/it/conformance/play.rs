@@ -171,7 +171,8 @@ impl<'a> Play<'a> {
         Ok(Found { value, timeout: row.timeout.map(|timeout| timeout.at.0) })
     }
 
-    fn folder(&self) -> &Path {
+    /// The data folder.
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 

@@ -77,6 +77,9 @@ fn rule_file(case: &Case, setup: &Setup) -> String {
     if let Some(events) = case.batch_events {
         set("batch-events", toml::Value::Integer(events as i64));
     }
+    if let Some(batches) = case.history_batches {
+        set("history-batches", toml::Value::Integer(batches as i64));
+    }
     set("batch", case.batch.into());
     set("parameters", setup.parameters.clone().into());
     let delays = case.inputs.iter().flat_map(Inputs::delays).map(|(name, delay)| {

@@ -26,6 +26,8 @@ use std::marker::PhantomData;
 pub trait Kind: 'static {
     /// Which timeouts the guest sets.
     const TIMEOUT: TimeoutKind;
+    /// What the guest says of its outputs.
+    const OUTPUT_MODE: OutputMode = OutputMode::Update;
     /// The schema that the guest writes, and the only one that it reads.
     const STATE_SCHEMA: u32 = 1;
 }
@@ -36,6 +38,8 @@ pub struct NoTimeout;
 pub struct ProcessingTime;
 /// Spark's `EventTimeTimeout`.
 pub struct EventTime;
+/// Without timeouts, and with outputs that do not replace earlier ones.
+pub struct Appending;
 /// Without timeouts, and with a state that earlier versions cannot have written.
 pub struct SecondSchema;
 
@@ -49,6 +53,11 @@ impl Kind for ProcessingTime {
 
 impl Kind for EventTime {
     const TIMEOUT: TimeoutKind = TimeoutKind::EventTime;
+}
+
+impl Kind for Appending {
+    const TIMEOUT: TimeoutKind = TimeoutKind::None;
+    const OUTPUT_MODE: OutputMode = OutputMode::Append;
 }
 
 impl Kind for SecondSchema {
@@ -85,7 +94,7 @@ impl<K: Kind> Rule for Facts<K> {
     type Output = Value;
     type Parameters = serde_json::Map<String, Value>;
     const TIMEOUT: TimeoutKind = K::TIMEOUT;
-    const OUTPUT_MODE: OutputMode = OutputMode::Update;
+    const OUTPUT_MODE: OutputMode = K::OUTPUT_MODE;
     const STATE_FORMAT: StateFormat = StateFormat::Json;
     const STATE_SCHEMA: u32 = K::STATE_SCHEMA;
 
