@@ -1,7 +1,7 @@
 //! The calls of a case through the host. Keys stand for prefixes: the first has none of the calls made for it, the second the first
 //! one, and so on. So the host shows what every single call leaves behind, and it must be what the test kit says.
 
-use super::fact::{Add, Case, Row, json, table};
+use super::fact::{Case, Row, json};
 use super::kit::{After, row};
 use super::play::Play;
 use super::report::Failure;
@@ -32,7 +32,7 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
     let mut outputs = Vec::new();
     let mut counts = (0, 0);
     if let Some(watermark) = case.watermark.filter(|&watermark| watermark > 0) {
-        play.add(&event(CLOCK, &[], Some(watermark)))?;
+        play.put(&event(CLOCK, &[], Some(watermark)));
         let ran = play.run()?;
         counts = (counts.0 + ran.updated(), counts.1 + ran.removed());
         outputs.extend(ran.outputs);
@@ -44,7 +44,7 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
         let at = case.has_event_time().then(|| case.watermark.unwrap_or(0).max(1));
         for (number, key) in keys.iter().enumerate() {
             let calls: Vec<Value> = case.calls.iter().flatten().take(number).map(|call| call.json()).collect();
-            play.add(&event(key, &calls, at))?;
+            play.put(&event(key, &calls, at));
         }
     }
     let ran = play.run()?;
@@ -92,26 +92,11 @@ fn imported(key: &str, prior: &Row, clock: &str) -> Value {
     line
 }
 
-fn event(key: &str, calls: &[Value], at: Option<i64>) -> Add {
-    let mut members = toml::Table::new();
-    members.insert("key".to_owned(), key.into());
+/// An event whose calls the guests make.
+fn event(key: &str, calls: &[Value], at: Option<i64>) -> Value {
+    let mut event = json!({ "key": key, "do": calls });
     if let Some(at) = at {
-        members.insert("ts".to_owned(), at.into());
+        event["ts"] = at.into();
     }
-    // Null is a value of JSON alone; in the facts the text stands for it.
-    let calls: Vec<toml::Value> = calls.iter().map(toml_of).collect();
-    members.insert("do".to_owned(), calls.into());
-    debug_assert!(table(&members).is_object());
-    Add::Long(members)
-}
-
-fn toml_of(value: &Value) -> toml::Value {
-    match value {
-        Value::Null => "null".into(),
-        Value::Array(items) => items.iter().map(toml_of).collect::<Vec<_>>().into(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| (name.clone(), toml_of(value))).collect::<toml::Table>().into()
-        }
-        other => toml::Value::try_from(other).expect("every other value of JSON is one of TOML"),
-    }
+    event
 }

@@ -6,7 +6,7 @@ use super::source::Events;
 use super::stage::{Setup, Stage};
 use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
-use keyfold::event::{BatchId, KeyGroup, Millis, PartitionId};
+use keyfold::event::{BatchId, InputId, KeyGroup, Millis, PartitionId};
 use keyfold::host::{Host, Observer, Trigger};
 use keyfold::imports;
 use keyfold::progress::Progress;
@@ -16,6 +16,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
+
+/// The file of events that name none.
+const EVENTS: &str = "events";
 
 /// A case on its way.
 pub struct Play<'a> {
@@ -115,8 +118,13 @@ impl<'a> Play<'a> {
     pub fn add(&mut self, add: &Add) -> Result<()> {
         let event = Event::of(add)?;
         let input = self.case.input(event.input.as_deref())?;
-        self.source.add(input, event.file.as_deref().unwrap_or("events"), event.text.to_string());
+        self.source.add(input, event.file.as_deref().unwrap_or(EVENTS), event.text.to_string());
         Ok(())
+    }
+
+    /// Puts an event of the one input where the next run finds it.
+    pub fn put(&mut self, event: &Value) {
+        self.source.add(InputId(0), EVENTS, event.to_string());
     }
 
     /// Runs until nothing is left to do.
