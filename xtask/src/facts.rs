@@ -108,7 +108,8 @@ pub fn summary(workspace: &Workspace) -> Result<()> {
         found.extend(group);
     }
     println!("\nSpark's facts about stateful functions, one by one (tests/conformance):");
-    let with = |status: &str| found.iter().filter(move |fact| fact.failures.is_empty() && fact.status == status).collect();
+    let with =
+        |status: &str| found.iter().filter(move |fact| fact.failures.is_empty() && fact.status == status).collect();
     let (same, differ, other): (Vec<&Found>, Vec<&Found>, Vec<&Found>) =
         (with("same"), with("differs"), with("does-not-apply"));
     let in_host = found.iter().filter(|fact| fact.host).count();
@@ -150,7 +151,10 @@ mod tests {
         let found = read(&root.join(PAGE)).expect("the page is there");
         let expected = page(root).expect("the page has both markers");
         assert!(found == expected, "{PAGE} has another table than the facts: run `cargo xtask facts`");
-        assert_eq!(expected.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| fact")).count(), FACTS);
+        assert_eq!(
+            expected.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| fact")).count(),
+            FACTS
+        );
     }
 
     #[test]

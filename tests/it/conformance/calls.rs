@@ -56,7 +56,8 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
         failures.extend(Failure::unless_equal(what, &expected, &found).err());
     };
     outputs.sort_by_key(|output| output.as_array().map_or(0, Vec::len));
-    let expected: Value = if case.not_called { json!([]) } else { kit.iter().map(|after| json!(after.results)).collect() };
+    let expected: Value =
+        if case.not_called { json!([]) } else { kit.iter().map(|after| json!(after.results)).collect() };
     check("what the calls give in the host", expected, outputs.into());
     if case.batch {
         return Ok(failures);
@@ -71,7 +72,11 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
     check("numRowsRemoved", counted(|after, _| after.removed && after.timeout.is_none()).into(), counts.1.into());
     if let Some(leaves) = &case.leaves {
         let found = play.row(keys.last().map_or("", String::as_str))?;
-        check("the row that is left", row(&leaves.value.as_ref().map(json), leaves.timeout), row(&found.value, found.timeout));
+        check(
+            "the row that is left",
+            row(&leaves.value.as_ref().map(json), leaves.timeout),
+            row(&found.value, found.timeout),
+        );
     }
     Ok(failures)
 }

@@ -3,8 +3,8 @@
 use super::fact::{Read, Step, json, millis, table};
 use super::play::{Play, Ran};
 use super::report::Failure;
-use crate::support::command;
-use anyhow::Result;
+use crate::support::command::{self, Finished};
+use anyhow::{Result, ensure};
 use keyfold::event::Millis;
 use serde_json::Value;
 
@@ -33,9 +33,9 @@ pub fn check(step: &Step, ran: &Ran, play: &Play<'_>, counts: bool) -> Result<Ve
         check("the watermark of the next batch", millis(expected).into(), found);
     }
     if let Some(expected) = &step.metadata {
-        let found = command::run(["state".as_ref(), "metadata".as_ref(), play.folder()]).ok();
+        let printed = printed(&command::run(["state".as_ref(), "metadata".as_ref(), play.folder().as_os_str()]))?;
         let expected = table(expected);
-        check("metadata", expected.clone(), narrowed(&expected, &found.json_lines()[0]));
+        check("metadata", expected.clone(), narrowed(&expected, &printed));
     }
     if let Some(read) = &step.read {
         failures.extend(read_back(read, play)?);
@@ -72,19 +72,30 @@ pub fn check(step: &Step, ran: &Ran, play: &Play<'_>, counts: bool) -> Result<Ve
 fn read_back(read: &Read, play: &Play<'_>) -> Result<Vec<Failure>> {
     let batch = read.batch.to_string();
     let get = |key: &str| {
-        let args = ["get".as_ref(), play.folder(), key.as_ref(), "--batch".as_ref(), batch.as_ref()];
-        command::run(std::iter::once("state".as_ref()).chain(args))
+        let folder = play.folder().to_string_lossy();
+        command::run(["state", "get", folder.as_ref(), key, "--batch", &batch])
     };
     if let Some(part) = &read.refused {
-        let message = get("a").with_code(1).stderr;
+        let message = get("a").stderr;
         let found = if message.contains(part) { part.clone() } else { message };
-        return Ok(Failure::unless_equal("reading back", &part.as_str().into(), &found.into()).err().into_iter().collect());
+        return Ok(Failure::unless_equal("reading back", &part.as_str().into(), &found.into())
+            .err()
+            .into_iter()
+            .collect());
     }
-    let failures = read.state.iter().filter_map(|(key, expected)| {
-        let found = get(key).ok().json_lines()[0]["value"].clone();
-        Failure::unless_equal(&format!("state of {key} after batch {batch}"), &json(expected), &found).err()
-    });
-    Ok(failures.collect())
+    let mut failures = Vec::new();
+    for (key, expected) in &read.state {
+        let found = printed(&get(key))?["value"].clone();
+        let what = format!("state of {key} after batch {batch}");
+        failures.extend(Failure::unless_equal(&what, &json(expected), &found).err());
+    }
+    Ok(failures)
+}
+
+/// The line that a command printed.
+fn printed(finished: &Finished) -> Result<Value> {
+    ensure!(finished.code == Some(0), "the command says: {}", finished.stderr);
+    Ok(serde_json::from_str(&finished.stdout)?)
 }
 
 /// Of what was found, the members that are expected.

@@ -7,8 +7,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// The groups, as their files are named, with the letter and the number of their facts.
-pub const GROUPS: [(&str, char, usize); 5] =
-    [("object", 'S', 18), ("write-back", 'M', 17), ("streaming", 'F', 33), ("watermark", 'W', 19), ("transform", 'T', 44)];
+pub const GROUPS: [(&str, char, usize); 5] = [
+    ("object", 'S', 18),
+    ("write-back", 'M', 17),
+    ("streaming", 'F', 33),
+    ("watermark", 'W', 19),
+    ("transform", 'T', 44),
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

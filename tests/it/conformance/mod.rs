@@ -2,6 +2,7 @@
 
 mod calls;
 mod check;
+mod event;
 mod fact;
 mod kit;
 mod play;
@@ -58,7 +59,11 @@ fn every_fact_is_there_once_with_cases_or_a_reason() {
         for fact in &facts {
             let id = &fact.id;
             assert!(fact.says.ends_with(['.', ')']), "{id}: a sentence ends with a full stop");
-            assert_eq!(fact.cases.is_empty(), fact.does_not_apply.is_some(), "{id}: cases, or a reason why there are none");
+            assert_eq!(
+                fact.cases.is_empty(),
+                fact.does_not_apply.is_some(),
+                "{id}: cases, or a reason why there are none"
+            );
             assert!(fact.differs.is_none() || fact.does_not_apply.is_none(), "{id}: it differs or does not apply");
         }
         through_the_host += facts.iter().filter(|fact| fact.cases.iter().any(trial::needs_host)).count();

@@ -1,6 +1,7 @@
 //! [`Play`]: a case on its way through the real host, on a real folder, with a clock that the case moves.
 
-use super::fact::{Add, Case, Restart, RestartWith, SinkFails, json};
+use super::event::Event;
+use super::fact::{Add, Case, Restart, RestartWith, SinkFails};
 use super::sink::{FAULT, FaultySink};
 use super::source::Events;
 use super::stage::{Setup, Stage};
@@ -202,39 +203,4 @@ impl<'a> Play<'a> {
         self.letters_seen += new.len();
         Ok(new.into_iter().map(|(_, _, text)| text).collect())
     }
-}
-
-/// An event, and where it is put.
-struct Event {
-    input: Option<String>,
-    file: Option<String>,
-    text: Value,
-}
-
-impl Event {
-    fn of(add: &Add) -> Result<Self> {
-        let mut members = match add {
-            Add::Long(members) => members.clone(),
-            Add::Short(text) => short(text),
-        };
-        let mut text_of = |name: &str| match members.remove(name) {
-            None => Ok(None),
-            Some(toml::Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(anyhow::anyhow!("{name} is {other}, not a text")),
-        };
-        let (input, file, at) = (text_of("input")?, text_of("file")?, text_of("at")?);
-        let mut text = json(&members.into());
-        if let Some(at) = at {
-            text["ts"] = super::fact::millis(&at).into();
-        }
-        Ok(Event { input, file, text })
-    }
-}
-
-/// `key`, `key@time` or `input/key@time`.
-fn short(text: &str) -> toml::Table {
-    let (input, rest) = text.split_once('/').map_or((None, text), |(input, rest)| (Some(input), rest));
-    let (key, at) = rest.split_once('@').map_or((rest, None), |(key, at)| (key, Some(at)));
-    let members = [("input", input), ("key", Some(key)), ("at", at)];
-    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
 }

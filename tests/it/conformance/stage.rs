@@ -141,7 +141,9 @@ impl Inputs {
     fn delays(&self) -> Vec<(&str, Option<&str>)> {
         match self {
             Inputs::Names(names) => names.iter().map(|name| (name.as_str(), None)).collect(),
-            Inputs::Delays(delays) => delays.iter().map(|(name, delay)| (name.as_str(), Some(delay.as_str()))).collect(),
+            Inputs::Delays(delays) => {
+                delays.iter().map(|(name, delay)| (name.as_str(), Some(delay.as_str()))).collect()
+            }
         }
     }
 }

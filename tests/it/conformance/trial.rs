@@ -51,7 +51,8 @@ fn of_rule(stage: &Stage, case: &Case, rule: &str, place: &str) -> (usize, Vec<S
         note(place.to_owned(), Ok(failure.iter().map(|failure| failure.at("")).collect()));
         return (tried, failures);
     }
-    for &partitions in case.partitions.all() {
+    let is_about_calls = case.calls.is_some() || case.not_called;
+    for (number, &partitions) in case.partitions.all().iter().enumerate() {
         let place = format!("{place}, {partitions} partitions");
         let setup = |initial: &Option<Initial>| Setup {
             rule: rule.to_owned(),
@@ -69,13 +70,17 @@ fn of_rule(stage: &Stage, case: &Case, rule: &str, place: &str) -> (usize, Vec<S
         };
         if let Some(part) = &case.refused {
             note(place, refused(stage, case, setup(&initial), part).map(|()| Vec::new()));
-        } else if case.calls.is_some() || case.not_called {
+        } else if is_about_calls {
+            if number + 1 < case.partitions.all().len() {
+                // How many partitions there are says nothing about one call.
+                continue;
+            }
             for prior in case.prior.all() {
                 let place = format!("{place}, {prior:?}");
                 note(place, of_calls(stage, case, setup(&initial), prior));
             }
         } else {
-            for &way in Way::of(case) {
+            for &way in Way::of(case, number) {
                 let played = steps::play(stage, case, setup(&initial), way);
                 let placed = |(step, failure): (usize, Failure)| failure.at(&format!(", step {step}"));
                 let failures = played.map(|found| found.into_iter().map(placed).collect());
@@ -130,7 +135,8 @@ impl Initial {
                 let mut play = play::Play::start(stage, &query, setup.clone())?;
                 events.iter().try_for_each(|event| play.add(event))?;
                 // What the functions of the guests put out begins with the key and ends with the value.
-                let row = |output: &Value| json!({ "key": output[0], "value": output.as_array().and_then(|row| row.last()) });
+                let row =
+                    |output: &Value| json!({ "key": output[0], "value": output.as_array().and_then(|row| row.last()) });
                 play.run()?.outputs.iter().map(row).collect()
             }
             (None, None) => return Ok(None),
