@@ -78,7 +78,7 @@ impl<'a> Play<'a> {
             folder: tempfile::tempdir()?,
             clock: Clock::manual(Millis(0)),
             sink: FaultySink::default(),
-            source: Events::default(),
+            source: Events::new(case.input_names().len().max(1)),
             host: None,
             batches: Batches::default(),
             letters_seen: 0,

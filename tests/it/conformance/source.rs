@@ -2,17 +2,22 @@
 
 use anyhow::Result;
 use keyfold::event::{InputId, OffsetRange, Position, Positions, Record, RecordBatch};
-use keyfold::source::{ReadLimit, ReadStatus, Source};
+use keyfold::source::{ReadLimit, ReadStatus, Source, SourceStatus};
 use std::collections::BTreeMap;
 
 /// Events by input and file.
-#[derive(Default)]
 pub struct Events {
+    inputs: usize,
     files: BTreeMap<(InputId, String), Vec<String>>,
     positions: Positions,
 }
 
 impl Events {
+    /// No events yet, of so many inputs.
+    pub fn new(inputs: usize) -> Self {
+        Events { inputs, files: BTreeMap::new(), positions: Positions::new() }
+    }
+
     /// Appends an event to a file of an input.
     pub fn add(&mut self, input: InputId, file: &str, event: String) {
         self.files.entry((input, file.to_owned())).or_default().push(event);
@@ -51,12 +56,9 @@ impl Source for Events {
         Ok(())
     }
 
-    fn descriptions(&self) -> Vec<String> {
-        vec!["events of a case".to_owned()]
-    }
-
-    fn progress_bytes(&self) -> Option<(u64, u64)> {
-        None
+    fn status(&self) -> Vec<SourceStatus> {
+        let status = |_| SourceStatus { description: "events of a case".to_owned(), bytes: None };
+        (0..self.inputs).map(status).collect()
     }
 }
 

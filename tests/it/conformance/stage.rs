@@ -127,12 +127,17 @@ impl Case {
         self.delay.is_some() || self.watermark.is_some() || matches!(self.inputs, Some(Inputs::Delays(_)))
     }
 
+    /// The inputs' names, in order; none when there is one input without a name.
+    pub fn input_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.inputs.iter().flat_map(Inputs::delays).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The number of an input: they are numbered in the order of their names.
     pub fn input(&self, name: Option<&str>) -> Result<InputId> {
         let Some(name) = name else { return Ok(InputId(0)) };
-        let mut names: Vec<&str> = self.inputs.iter().flat_map(Inputs::delays).map(|(name, _)| name).collect();
-        names.sort_unstable();
-        let number = names.iter().position(|&known| known == name);
+        let number = self.input_names().iter().position(|&known| known == name);
         Ok(InputId(number.with_context(|| format!("there is no input {name}"))? as u32))
     }
 }
