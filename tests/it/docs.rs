@@ -154,6 +154,7 @@ fn every_file_that_a_document_links_to_is_there() {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "docs/spark.md",
+        "tests/conformance/README.md",
         "examples/README.md",
         "guest-sdk/README.md",
         "wit/README.md",

@@ -107,34 +107,42 @@ pub fn summary(workspace: &Workspace) -> Result<()> {
             serde_json::from_str(&read(&path)?).with_context(|| format!("cannot read {}", path.display()))?;
         found.extend(group);
     }
-    println!("\nSpark's facts about stateful functions, one by one (tests/conformance):");
-    let with =
-        |status: &str| found.iter().filter(move |fact| fact.failures.is_empty() && fact.status == status).collect();
-    let (same, differ, other): (Vec<&Found>, Vec<&Found>, Vec<&Found>) =
-        (with("same"), with("differs"), with("does-not-apply"));
-    let in_host = found.iter().filter(|fact| fact.host).count();
-    println!("{} of {FACTS} hold as in Spark; {in_host} of all were tried through the host", same.len());
-    println!("{} differ by design:", differ.len());
-    print(&differ, "Keyfold");
-    println!("{} do not apply:", other.len());
-    print(&other, "because");
-    let failed: Vec<&Found> = found.iter().filter(|fact| !fact.failures.is_empty()).collect();
-    if !failed.is_empty() {
-        println!("{} FAILED:", failed.len());
-        for Found { id, says, failures, .. } in failed {
-            println!("  {id}: {says}");
-            failures.iter().for_each(|failure| println!("    {failure}"));
-        }
-    }
-    println!();
+    println!("{}", told(&found));
     ensure!(found.len() == FACTS, "{} facts were tried, and there are {FACTS}", found.len());
     Ok(())
 }
 
-fn print(facts: &[&Found], word: &str) {
-    for Found { id, says, reason, .. } in facts {
-        println!("  {id}: {says}\n       {word}: {}", reason.as_deref().unwrap_or_default());
+/// What was found, for people.
+fn told(found: &[Found]) -> String {
+    let holds = |status: &str| found.iter().filter(move |fact| fact.failures.is_empty() && fact.status == status);
+    let reasons = |status: &str, word: &str| -> String {
+        let line = |Found { id, says, reason, .. }: &Found| {
+            format!("  {id}  {says}\n       {word}: {}\n", reason.as_deref().unwrap_or_default())
+        };
+        holds(status).map(line).collect()
+    };
+    let in_host = found.iter().filter(|fact| fact.host).count();
+    let mut text = format!(
+        "\nSpark's {} facts about stateful functions, {in_host} of them tried through the host:\n",
+        found.len()
+    );
+    text += &format!("\n{} differ by design:\n{}", holds("differs").count(), reasons("differs", "Keyfold"));
+    text += &format!("\n{} do not apply:\n{}", holds("does-not-apply").count(), reasons("does-not-apply", "because"));
+    let failed: Vec<&Found> = found.iter().filter(|fact| !fact.failures.is_empty()).collect();
+    if !failed.is_empty() {
+        text += &format!("\n{} FAILED:\n", failed.len());
     }
+    for Found { id, says, failures, .. } in &failed {
+        text += &format!("  {id}  {says}\n       {}\n", failures.join("\n       "));
+    }
+    text += &format!(
+        "\n{} of {FACTS} hold as in Spark, {} differ by design, {} do not apply, {} failed\n",
+        holds("same").count(),
+        holds("differs").count(),
+        holds("does-not-apply").count(),
+        failed.len()
+    );
+    text
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -155,6 +163,32 @@ mod tests {
             expected.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| fact")).count(),
             FACTS
         );
+    }
+
+    #[test]
+    fn what_differs_does_not_apply_or_failed_is_told_with_its_reason() {
+        let found = |id: &str, status: &str, reason: Option<&str>, failures: &[&str]| Found {
+            id: id.to_owned(),
+            says: format!("What {id} says."),
+            status: status.to_owned(),
+            reason: reason.map(str::to_owned),
+            host: true,
+            failures: failures.iter().map(|&failure| failure.to_owned()).collect(),
+        };
+        let text = told(&[
+            found("S01", "same", None, &[]),
+            found("S02", "same", None, &["2 instead of 1"]),
+            found("W05", "differs", Some("no trigger Once"), &[]),
+            found("F16", "does-not-apply", Some("no planner"), &[]),
+        ]);
+        for part in [
+            "1 differ by design:\n  W05  What W05 says.\n       Keyfold: no trigger Once\n",
+            "1 do not apply:\n  F16  What F16 says.\n       because: no planner\n",
+            "1 FAILED:\n  S02  What S02 says.\n       2 instead of 1\n",
+            "1 of 131 hold as in Spark, 1 differ by design, 1 do not apply, 1 failed\n",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
     }
 
     #[test]

@@ -135,8 +135,6 @@ pub struct Step {
     pub now: Option<i64>,
     #[serde(default)]
     pub add: Vec<Add>,
-    /// Where the sink fails, and with it the run.
-    pub sink_fails: Option<SinkFails>,
 
     pub gives: Option<Vec<toml::Value>>,
     pub total: Option<u64>,
@@ -196,16 +194,6 @@ pub struct RestartWith {
 pub enum Add {
     Short(String),
     Long(toml::Table),
-}
-
-/// When the sink fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SinkFails {
-    /// The batch is committed, nothing of it is delivered.
-    BeforeDelivery,
-    /// The batch is delivered, and that is not written down.
-    AfterDelivery,
 }
 
 /// More than one, so that a rule or a host that mixes up neighbours is found out.

@@ -1,8 +1,8 @@
 //! [`Play`]: a case on its way through the real host, on a real folder, with a clock that the case moves.
 
 use super::event::Event;
-use super::fact::{Add, Case, Restart, RestartWith, SinkFails};
-use super::sink::{FAULT, FaultySink};
+use super::fact::{Add, Case, Restart, RestartWith};
+use super::sink::{FAULT, FaultySink, SinkFails};
 use super::source::Events;
 use super::stage::{Setup, Stage};
 use anyhow::{Context, Result, ensure};

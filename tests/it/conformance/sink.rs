@@ -1,6 +1,5 @@
-//! [`FaultySink`]: collects outputs, and fails when the case wants to see a run stopped.
+//! [`FaultySink`]: collects outputs, and fails when a run is to be stopped.
 
-use super::fact::SinkFails;
 use anyhow::{Result, bail};
 use keyfold::event::BatchId;
 use keyfold::sink::{MemorySink, Sink};
@@ -9,6 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What it says when it fails.
 pub const FAULT: &str = "the disk of the sink is full";
+
+/// When the sink fails, and with it the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkFails {
+    /// The batch is committed, nothing of it is delivered.
+    BeforeDelivery,
+    /// The batch is delivered, and that is not written down.
+    AfterDelivery,
+}
 
 /// Collects outputs. Clones share them, and the fault.
 #[derive(Clone, Default)]

@@ -1,9 +1,10 @@
 //! The steps of a case through the host, in several ways that must come to the same.
 
 use super::check::check;
-use super::fact::{Case, Restart, SinkFails, Step};
+use super::fact::{Case, Restart, Step};
 use super::play::{Play, Ran};
 use super::report::Failure;
+use super::sink::SinkFails;
 use super::stage::{Setup, Stage};
 use anyhow::{Context, Result};
 
@@ -42,7 +43,7 @@ pub fn play(stage: &Stage, case: &Case, setup: Setup, way: Way) -> Result<Vec<(u
     for (number, step) in (1..).zip(&case.steps) {
         let ran = run(&mut play, step, way).with_context(|| format!("step {number}"))?;
         let Some(ran) = ran else { continue };
-        let counts = matches!(way, Way::Plain | Way::Restarted) && step.sink_fails.is_none();
+        let counts = matches!(way, Way::Plain | Way::Restarted);
         failures.extend(check(step, &ran, &play, counts)?.into_iter().map(|failure| (number, failure)));
     }
     Ok(failures)
@@ -63,7 +64,7 @@ fn run(play: &mut Play<'_>, step: &Step, way: Way) -> Result<Option<Ran>> {
         play.add(event)?;
     }
     let fails = match way {
-        Way::Plain | Way::Restarted => step.sink_fails,
+        Way::Plain | Way::Restarted => None,
         Way::CrashedBeforeDelivery => Some(SinkFails::BeforeDelivery),
         Way::CrashedAfterDelivery => Some(SinkFails::AfterDelivery),
     };
