@@ -114,8 +114,9 @@ pub fn summary(workspace: &Workspace) -> Result<()> {
 
 /// What was found, for people.
 fn told(found: &[Found]) -> String {
-    let holds = |status: &str| found.iter().filter(move |fact| fact.failures.is_empty() && fact.status == status);
-    let reasons = |status: &str, word: &str| -> String {
+    let holds =
+        |status: &'static str| found.iter().filter(move |fact| fact.failures.is_empty() && fact.status == status);
+    let reasons = |status: &'static str, word: &str| -> String {
         let line = |Found { id, says, reason, .. }: &Found| {
             format!("  {id}  {says}\n       {word}: {}\n", reason.as_deref().unwrap_or_default())
         };
