@@ -160,10 +160,9 @@ mod tests {
         let found = read(&root.join(PAGE)).expect("the page is there");
         let expected = page(root).expect("the page has both markers");
         assert!(found == expected, "{PAGE} has another table than the facts: run `cargo xtask facts`");
-        assert_eq!(
-            expected.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| fact")).count(),
-            FACTS
-        );
+        let rows = table(root).expect("the facts can be read");
+        let rows = rows.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| fact"));
+        assert_eq!(rows.count(), FACTS);
     }
 
     #[test]
