@@ -2,6 +2,7 @@
 
 mod batch_query;
 mod delivery;
+mod folder_lock;
 mod settings;
 
 use crate::clock::{Clock, Stopwatch};
@@ -18,10 +19,10 @@ use crate::state::PlanLog;
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use folder_lock::FolderLock;
 use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
-use std::path::Path;
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -71,7 +72,7 @@ pub struct Host {
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
     /// Held as long as the host lives, so that no second host writes the folder.
-    _lock: File,
+    _lock: FolderLock,
 }
 
 /// A batch that the partitions work on.
@@ -94,7 +95,7 @@ impl Host {
         ensure!(settings.inputs.len() == settings.identity.inputs.len(), "each input needs its settings");
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
-        let lock = lock(&settings.folder)?;
+        let lock = FolderLock::take(&settings.folder)?;
         let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
         plan_log.set_description(component.description())?;
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
@@ -337,18 +338,6 @@ fn check_event_time(component: &Component, settings: &Settings) -> Result<()> {
         "the rule sets timeouts in event time and the input has none: name its field with --event-time"
     );
     Ok(())
-}
-
-fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join("lock");
-    let file = File::create(&path).with_context(|| format!("failed to make {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            bail!("the data folder {} is in use by another process: stop that one first", folder.display())
-        }
-        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("failed to lock {}", path.display())),
-    }
 }
 
 /// Waits in small steps, so that a request to stop is seen.
