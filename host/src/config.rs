@@ -20,6 +20,8 @@ pub const BATCH_EVENTS_DEFAULT: usize = 100_000;
 pub const BATCH_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 /// Bytes that a batch query holds at most: all of its input at once where that is possible, as each pass reads all of it.
 pub const BATCH_QUERY_BYTES_DEFAULT: usize = 1024 * 1024 * 1024;
+/// Records are marked with 32-bit offsets, and a block more than the limit may be read.
+const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
 /// Partitions of a new data folder: enough that two to eight cores are busy, few enough that each commit is large.
 pub const PARTITIONS_DEFAULT: u32 = 4;
 /// Batches before the last one whose state can be read: as many as Spark's `minBatchesToRetain`.
@@ -198,6 +200,9 @@ impl Settings {
             );
             ensure!(self.trigger.is_none(), "a batch query has no trigger: leave it out, or run without --batch");
         }
+        if let Some(bytes) = self.batch_bytes {
+            ensure!(bytes <= BATCH_BYTES_MAX, "batch-bytes is {bytes}: at most {BATCH_BYTES_MAX} are possible");
+        }
         let inputs = self.check_inputs()?;
         let partitions = self.partitions;
         if let Some(count) = partitions {
@@ -322,6 +327,7 @@ mod tests {
             ("component = 'x'", "--key"),
             ("component = 'x'\nkey = 'user'", "user"),
             ("component = 'x'\nkey = '/a'\npartitions = 0", "partitions"),
+            ("component = 'x'\nkey = '/a'\nbatch-bytes = 5000000000", "2147483648"),
             ("component = 'x'\nkey = '/a'\nwatermark-delay = '10s'", "--event-time"),
             ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nwatermark-delay = 'soon'", "soon"),
             ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nwatermark-delay = '-1s'", "negative"),

@@ -1,4 +1,4 @@
-//! [`Host`]: one rule over one source: plans batches, hands them to the partitions, delivers their outputs.
+//! [`Host`]: one rule over its inputs: plans batches, hands them to the partitions, delivers their outputs.
 
 mod batch_query;
 mod delivery;
@@ -53,7 +53,7 @@ pub trait Observer {
     fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>);
 }
 
-/// One rule over one source.
+/// One rule over its inputs.
 pub struct Host {
     settings: Settings,
     clock: Clock,
@@ -71,6 +71,11 @@ pub struct Host {
     /// When the batch that was delivered last was triggered.
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
+    /// Whether the input was used up after the last batch. Then the next one drops late events by a watermark that the last has
+    /// moved already, as if a batch without data had come between them; Spark runs that batch.
+    is_settled: bool,
+    /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
+    has_failed: bool,
     /// Held as long as the host lives, so that no second host writes the folder.
     _lock: FolderLock,
 }
@@ -104,8 +109,9 @@ impl Host {
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
+        let is_settled = last.is_some() && plan_log.settled()? == last.as_ref().map(|last| last.batch);
         if let Some(path) = &settings.initial_state {
-            imports::add_initial(&settings.folder, path, last.is_some())?;
+            imports::add_initial(&settings.folder, path, component.description().state_format, last.is_some())?;
         }
         let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
         Ok(Host {
@@ -124,6 +130,8 @@ impl Host {
             delivered,
             last_trigger: None,
             in_flight: VecDeque::new(),
+            is_settled,
+            has_failed: false,
             _lock: lock,
         })
     }
@@ -166,6 +174,20 @@ impl Host {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<()> {
+        ensure!(!self.has_failed, "the host has failed before: open it again");
+        self.has_failed = true;
+        self.run_to_the_end(source, trigger, stop, observer)?;
+        self.has_failed = false;
+        Ok(())
+    }
+
+    fn run_to_the_end(
+        &mut self,
+        source: &mut dyn Source,
+        trigger: Trigger,
+        stop: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
         self.recover(source, observer)?;
         self.components.keep(&self.component)?;
         if self.settings.batch_query {
@@ -182,6 +204,8 @@ impl Host {
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
                 self.settle_all(source, observer)?;
+                self.is_settled = true;
+                self.plan_log.set_settled(self.last.as_ref().map(|last| last.batch));
                 self.plan_log.show_progress()?;
                 match self.next_step(status)? {
                     Step::Timeouts => {
@@ -232,6 +256,7 @@ impl Host {
     /// Reads the next batch: states that wait to be imported first, and events only with the last of them.
     fn read(&mut self, source: &mut dyn Source, records: &mut RecordBatch) -> Result<ReadStatus> {
         if self.imports.read(self.settings.batch, records)? == ReadStatus::More {
+            self.watermarks.forget_quiet();
             return Ok(ReadStatus::More);
         }
         let status = source.read(self.settings.batch, records)?;
@@ -288,6 +313,7 @@ impl Host {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.last = Some(plan.clone());
         }
+        self.is_settled = false;
         let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
@@ -312,6 +338,7 @@ impl Host {
             time: self.now(),
             watermark,
             late_watermark: match &self.last {
+                Some(_) if self.is_settled => watermark,
                 Some(last) => last.watermark,
                 None => watermark.map(|_| Millis(0)),
             },

@@ -7,15 +7,17 @@ use crate::extract::imported_key;
 use crate::group::{Timeout, TimeoutClock};
 use crate::source::file::RECORD_BYTES_MAX;
 use crate::source::{FileOptions, FileSource, ReadLimit, ReadStatus, Source};
+use crate::state::PlanLog;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// The folder of imported states below a data folder.
 const FOLDER: &str = "imports";
@@ -37,12 +39,21 @@ pub struct Imports {
 pub struct ImportRow {
     /// The key.
     pub key: Vec<u8>,
-    /// The state, as JSON text; none when the row has only a timeout.
-    pub value: Option<String>,
+    /// The state; none when the row has only a timeout.
+    pub value: Option<ImportValue>,
     /// The number of the state's schema; none for the one that the rule writes.
     pub schema: Option<u32>,
     /// When the key wants to be called.
     pub timeout: Option<Timeout>,
+}
+
+/// An imported state.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ImportValue {
+    /// As JSON text, to be encoded as the rule does.
+    Json(String),
+    /// The bytes, when only the rule understands them.
+    Bytes(Vec<u8>),
 }
 
 /// A row as it is written. What `keyfold state ls` prints can be imported.
@@ -53,6 +64,7 @@ struct WrittenRow<'a> {
     key: &'a RawValue,
     #[serde(borrow, default)]
     value: Option<&'a RawValue>,
+    value_hex: Option<String>,
     schema: Option<u32>,
     timeout: Option<WrittenTimeout>,
     #[serde(rename = "partition_id")]
@@ -118,10 +130,11 @@ pub fn is_as_is(file: &str) -> bool {
 
 /// Gives a new data folder the state to begin with. A folder that has it already is left alone: as in Spark, a restart does not
 /// apply it again. `has_batches`: the folder is not new.
-pub fn add_initial(data_folder: &Path, path: &Path, has_batches: bool) -> Result<()> {
+pub fn add_initial(data_folder: &Path, path: &Path, format: StateFormat, has_batches: bool) -> Result<()> {
     let place = data_folder.join(FOLDER).join(INITIAL);
     if place.exists() {
-        let same = fs::read(&place)? == fs::read(path).with_context(|| cannot_read(path))?;
+        // It is applied, so nobody has to keep the file.
+        let same = !path.exists() || texts(&place)?.eq(texts(path)?);
         ensure!(
             same,
             "the data folder {} was started with another initial state than {}: import more with `keyfold state import`",
@@ -135,76 +148,129 @@ pub fn add_initial(data_folder: &Path, path: &Path, has_batches: bool) -> Result
         "the data folder {} has run already, and an initial state is for its first batch: use `keyfold state import`",
         data_folder.display()
     );
-    copy(path, &place).map(|_| ())
+    copy(path, &place, format).map(|_| ())
 }
 
 /// Adds states to a data folder, which the rule's next batch takes. Returns how many.
 pub fn add(data_folder: &Path, path: &Path, as_is: bool) -> Result<u64> {
+    let format = PlanLog::description(data_folder)?.map_or(StateFormat::Opaque, |rule| rule.state_format);
     let folder = data_folder.join(FOLDER);
-    fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
-    let mut last = 0;
-    for entry in fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.split_once('-')).and_then(|(number, _)| number.parse().ok());
-        last = last.max(number.unwrap_or(0));
+    // Positions are kept by name, also of files that somebody has deleted.
+    let mut names = PlanLog::imported_files(data_folder)?;
+    if folder.is_dir() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("failed to list {}", folder.display()))? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
     }
+    let number = |name: &String| name.split_once('-').and_then(|(number, _)| number.parse::<u32>().ok());
+    let last = names.iter().filter_map(number).max().unwrap_or(0);
     let kind = if as_is { AS_IS } else { "-import.jsonl" };
-    copy(path, &folder.join(format!("{:06}{kind}", last + 1)))
+    copy(path, &folder.join(format!("{:06}{kind}", last + 1)), format)
 }
 
 /// Checks every row, and copies them to a file that appears whole.
-fn copy(path: &Path, to: &Path) -> Result<u64> {
+fn copy(path: &Path, to: &Path, format: StateFormat) -> Result<u64> {
     ensure!(
         path != Path::new("-") && !path.is_dir(),
         "{}: states are imported from a file, not from a stream or a folder",
         path.display()
     );
     let folder = to.parent().context("an imported file lies in a folder")?;
+    let data_folder = folder.parent().context("the folder of imports lies in a data folder")?;
     fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
-    let mut input = BufReader::new(File::open(path).with_context(|| cannot_read(path))?);
-    let mut output = BufWriter::new(tempfile::Builder::new().prefix(".").tempfile_in(folder)?);
-    let mut lines: HashMap<Vec<u8>, u64> = HashMap::new();
-    let mut text = String::new();
-    for line in 1.. {
-        text.clear();
-        if input.read_line(&mut text).with_context(|| cannot_read(path))? == 0 {
-            break;
-        }
-        if text.trim().is_empty() {
-            continue;
-        }
+    // As other files are made: the host may be another user.
+    let permissions = fs::Permissions::from_mode(0o666);
+    let unfinished = tempfile::Builder::new().prefix(".").permissions(permissions).tempfile_in(folder)?;
+    let mut output = BufWriter::new(unfinished);
+    // By their hash: keys themselves would take far more memory.
+    let mut lines: HashMap<u128, u64> = HashMap::new();
+    for row in Rows::open(path)? {
+        let (line, text) = row?;
         let place = || format!("{} line {line}", path.display());
-        let row = ImportRow::parse(text.trim()).map_err(anyhow::Error::msg).with_context(place)?;
-        match lines.entry(row.key) {
-            Entry::Vacant(entry) => entry.insert(line),
-            Entry::Occupied(entry) => bail!(
-                "{} lines {} and {line} both have the key {}: a key has one state",
+        let row = ImportRow::parse(&text).and_then(|row| row.state(format).map(|_| row));
+        let row = row.map_err(anyhow::Error::msg).with_context(place)?;
+        if let Some(first) = lines.insert(xxh3_128(&row.key), line) {
+            bail!(
+                "{} lines {first} and {line} both have the key {}: a key has one state",
                 path.display(),
-                entry.get(),
-                String::from_utf8_lossy(entry.key())
-            ),
-        };
-        writeln!(output, "{}", text.trim())?;
+                String::from_utf8_lossy(&row.key)
+            );
+        }
+        writeln!(output, "{text}")?;
     }
     let file = output.into_inner().map_err(|error| error.into_error())?;
     file.as_file().sync_all()?;
     file.persist_noclobber(to).with_context(|| format!("failed to write {}", to.display()))?;
-    File::open(folder)?.sync_all()?;
+    for folder in [folder, data_folder] {
+        File::open(folder)?.sync_all()?;
+    }
     Ok(lines.len() as u64)
+}
+
+/// The rows of a file without their line numbers.
+fn texts(path: &Path) -> Result<impl Iterator<Item = Option<String>>> {
+    Ok(Rows::open(path)?.map(|row| row.ok().map(|(_, text)| text)))
 }
 
 fn cannot_read(path: &Path) -> String {
     format!("failed to read {}", path.display())
 }
 
+/// The rows of a file of states, without blank lines, each with its line number from 1.
+struct Rows {
+    path: PathBuf,
+    input: BufReader<File>,
+    line: u64,
+}
+
+impl Rows {
+    fn open(path: &Path) -> Result<Self> {
+        let input = BufReader::new(File::open(path).with_context(|| cannot_read(path))?);
+        Ok(Rows { path: path.to_owned(), input, line: 0 })
+    }
+
+    fn read(&mut self) -> Result<Option<String>> {
+        let mut bytes = Vec::new();
+        // One byte more than may be, so that a line that is too long is seen without being held.
+        let limit = RECORD_BYTES_MAX as u64 + 1;
+        (&mut self.input).take(limit).read_until(b'\n', &mut bytes).with_context(|| cannot_read(&self.path))?;
+        self.line += 1;
+        let place = || format!("{} line {}", self.path.display(), self.line);
+        ensure!(bytes.len() as u64 <= limit - 1, "{} has more than {RECORD_BYTES_MAX} bytes", place());
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let text = String::from_utf8(bytes).with_context(|| format!("{} is not valid UTF-8", place()))?;
+        Ok(Some(text.trim().to_owned()))
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<(u64, String)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.read().transpose()? {
+                Ok(text) if text.is_empty() => {}
+                read => return Some(read.map(|text| (self.line, text))),
+            }
+        }
+    }
+}
+
 impl ImportRow {
     /// Reads a line. An error is a sentence without the place.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let row: WrittenRow<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let value = row.value.map(|value| value.get().to_owned()).filter(|text| text != "null");
-        if value.is_none() && row.timeout.is_none() {
-            return Err("the row has neither a value nor a timeout".to_owned());
-        }
+        let row: WrittenRow<'_> = serde_json::from_str(text).map_err(|error| without_line(&error))?;
+        let value = match (row.value.filter(|value| value.get() != "null"), row.value_hex) {
+            (Some(_), Some(_)) => return Err("the row has both value and value_hex".to_owned()),
+            (Some(value), None) => Some(ImportValue::Json(value.get().to_owned())),
+            (None, Some(digits)) => Some(ImportValue::Bytes(bytes_of(&digits)?)),
+            (None, None) if row.timeout.is_none() => {
+                return Err("the row has neither a value nor a timeout".to_owned());
+            }
+            (None, None) => None,
+        };
         if row.schema == Some(0) {
             return Err("the schema is 0: schema numbers begin at 1".to_owned());
         }
@@ -214,30 +280,36 @@ impl ImportRow {
 
     /// The state's bytes in the format of the rule's states. An error is a sentence.
     pub fn state(&self, format: StateFormat) -> Result<Option<Vec<u8>>, String> {
-        let Some(text) = &self.value else { return Ok(None) };
-        let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if let Some(digits) = hexadecimal(&value) {
-            return digits.map(Some);
-        }
+        let text = match &self.value {
+            None => return Ok(None),
+            Some(ImportValue::Bytes(bytes)) => return Ok(Some(bytes.clone())),
+            Some(ImportValue::Json(text)) => text,
+        };
         match format {
             StateFormat::Json => Ok(Some(text.clone().into_bytes())),
-            StateFormat::Msgpack => rmp_serde::to_vec_named(&value).map(Some).map_err(|error| error.to_string()),
+            StateFormat::Msgpack => {
+                let value: serde_json::Value = serde_json::from_str(text).map_err(|error| without_line(&error))?;
+                rmp_serde::to_vec_named(&value).map(Some).map_err(|error| error.to_string())
+            }
             StateFormat::Opaque => {
-                Err("only the rule understands its states: give the value as {\"hex\": \"…\"}".into())
+                Err("only the rule understands its states: give their bytes as value_hex".to_owned())
             }
         }
     }
 }
 
-/// The bytes of a state that is shown in hexadecimal, because only the rule can read it.
-fn hexadecimal(value: &serde_json::Value) -> Option<Result<Vec<u8>, String>> {
-    let object = value.as_object().filter(|object| object.len() == 1)?;
-    let digits = object.get("hex")?.as_str()?.as_bytes();
+/// A row is one line, and its place in the file is said already.
+fn without_line(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at column ")
+}
+
+fn bytes_of(digits: &str) -> Result<Vec<u8>, String> {
     let byte = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2);
-        text.and_then(|text| u8::from_str_radix(text, 16).ok()).ok_or_else(|| "hex has a digit that is none".to_owned())
+        text.and_then(|text| u8::from_str_radix(text, 16).ok())
     };
-    Some(digits.chunks(2).map(byte).collect())
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    bytes.ok_or_else(|| "value_hex is not made of pairs of hexadecimal digits".to_owned())
 }
 
 #[cfg(test)]
@@ -273,10 +345,12 @@ mod tests {
             ("{\"key\":\"b\",\"valeu\":1}", "valeu"),
             ("{\"key\":\"b\",\"value\":1,\"schema\":0}", "schema"),
             ("nonsense", "expected"),
+            ("{\"key\":\"b\",\"value\":1,\"value_hex\":\"00\"}", "both value and value_hex"),
             ("{\"key\":\"a\",\"value\":2}", "lines 1 and 2 both have the key a"),
         ] {
             let (folder, path) = file(&format!("{{\"key\":\"a\",\"value\":1}}\n{line}\n"));
-            let error = add(folder.path(), &path, false).expect_err(line);
+            let to = folder.path().join(FOLDER).join("000001-import.jsonl");
+            let error = copy(&path, &to, StateFormat::Json).expect_err(line);
             let text = format!("{error:#}");
             assert!(text.contains(part) && text.contains("2"), "{text}");
             let left = fs::read_dir(folder.path().join(FOLDER)).expect("it was made").count();
@@ -287,12 +361,22 @@ mod tests {
     #[test]
     fn an_initial_state_is_applied_once() {
         let (folder, path) = file("{\"key\":\"a\",\"value\":1}\n");
-        add_initial(folder.path(), &path, false).expect("the folder is new");
-        add_initial(folder.path(), &path, true).expect("it is the same file");
+        add_initial(folder.path(), &path, StateFormat::Json, false).expect("the folder is new");
+        // Another form of the same rows, as an editor may leave it.
+        fs::write(&path, "\n{\"key\":\"a\",\"value\":1}\r\n\n").expect("the folder is ours");
+        add_initial(folder.path(), &path, StateFormat::Json, true).expect("they are the same rows");
         fs::write(&path, "{\"key\":\"a\",\"value\":2}\n").expect("the folder is ours");
-        assert!(add_initial(folder.path(), &path, true).is_err(), "another file");
+        assert!(add_initial(folder.path(), &path, StateFormat::Json, true).is_err(), "another file");
         let (other, path) = file("{\"key\":\"a\",\"value\":1}\n");
-        assert!(add_initial(other.path(), &path, true).is_err(), "a folder that has run without");
+        assert!(add_initial(other.path(), &path, StateFormat::Json, true).is_err(), "a folder that has run without");
+    }
+
+    #[test]
+    fn a_file_that_is_applied_need_not_be_kept() {
+        let (folder, path) = file("{\"key\":\"a\",\"value\":1}\n");
+        add_initial(folder.path(), &path, StateFormat::Json, false).expect("the folder is new");
+        fs::remove_file(&path).expect("it is ours");
+        add_initial(folder.path(), &path, StateFormat::Json, true).expect("it was applied");
     }
 
     #[test]
@@ -301,7 +385,12 @@ mod tests {
         assert_eq!(row.state(StateFormat::Json), Ok(Some(br#"{"n":1}"#.to_vec())));
         assert_eq!(row.state(StateFormat::Msgpack), Ok(Some(vec![0x81, 0xa1, b'n', 1])));
         assert!(row.state(StateFormat::Opaque).is_err());
-        let row = ImportRow::parse(r#"{"key":"a","value":{"hex":"00ff"}}"#).expect("the row is right");
-        assert_eq!(row.state(StateFormat::Opaque), Ok(Some(vec![0, 255])));
+        let row = ImportRow::parse(r#"{"key":"a","value_hex":"00ff"}"#).expect("the row is right");
+        for format in [StateFormat::Opaque, StateFormat::Json] {
+            assert_eq!(row.state(format), Ok(Some(vec![0, 255])));
+        }
+        for wrong in [r#"{"key":"a","value_hex":"00f"}"#, r#"{"key":"a","value_hex":"zz"}"#] {
+            assert!(ImportRow::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

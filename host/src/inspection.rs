@@ -24,17 +24,21 @@ impl StateDecoder {
         Ok(StateDecoder(PlanLog::description(folder)?.map_or(StateFormat::Opaque, |rule| rule.state_format)))
     }
 
-    /// The state as JSON; bytes that do not decode, or that only the rule understands, in hexadecimal.
-    pub fn decode(&self, state: &[u8]) -> Value {
-        let decoded = match self.0 {
+    /// The state as JSON; none when only the rule understands it.
+    pub fn decode(&self, state: &[u8]) -> Option<Value> {
+        match self.0 {
             StateFormat::Msgpack => rmp_serde::from_slice(state).ok(),
             StateFormat::Json => serde_json::from_slice(state).ok(),
             StateFormat::Opaque => None,
-        };
-        decoded.unwrap_or_else(|| {
-            let digits: String = state.iter().map(|byte| format!("{byte:02x}")).collect();
-            json!({ "hex": digits })
-        })
+        }
+    }
+
+    /// Adds a state to a line: as `value`, or in hexadecimal as `value_hex` when only the rule understands it.
+    fn add(&self, state: &[u8], line: &mut Value) {
+        match self.decode(state) {
+            Some(value) => line["value"] = value,
+            None => line["value_hex"] = state.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        }
     }
 }
 
@@ -43,7 +47,7 @@ impl StateDecoder {
 pub fn row_to_json(row: &KeyRow, decoder: &StateDecoder, partition: Option<PartitionId>) -> Value {
     let mut line = json!({ "key": String::from_utf8_lossy(&row.key) });
     if let Some((state, _)) = &row.state {
-        line["value"] = decoder.decode(state);
+        decoder.add(state, &mut line);
     }
     if let Some(partition) = partition {
         line["partition_id"] = partition.0.into();
@@ -64,9 +68,12 @@ pub fn change_to_json(batch: BatchId, row: &KeyRow, decoder: &StateDecoder, part
         "batch_id": batch.0,
         "change_type": if row.is_gone() { "delete" } else { "update" },
         "key": String::from_utf8_lossy(&row.key),
-        "value": row.state.as_ref().map(|(state, _)| decoder.decode(state)),
+        "value": null,
         "partition_id": partition.0,
     });
+    if let Some((state, _)) = &row.state {
+        decoder.add(state, &mut line);
+    }
     if let Some((_, schema)) = &row.state {
         line["schema"] = (*schema).into();
     }

@@ -18,7 +18,7 @@ mod times;
 pub use event_times::EventTimes;
 pub use times::{BatchTimes, DurationMs};
 
-use crate::event::{BatchId, Millis, OffsetRange, Position};
+use crate::event::{BatchId, Millis, OffsetRange};
 use crate::partition::PartitionReport;
 use crate::plan::Plan;
 use serde::Serialize;
@@ -230,7 +230,9 @@ impl Progress {
             input_rows_per_second: rates.input(rows),
             processed_rows_per_second: rates.processed(rows),
             duration_ms: run.duration_ms,
-            event_time: plan.watermark.map(|watermark| EventTimeProgress::new(watermark, &run.event_times)),
+            // A batch query has no watermark.
+            event_time: (plan.watermark.filter(|_| !plan.batch_query))
+                .map(|watermark| EventTimeProgress::new(watermark, &run.event_times)),
             state_operators: vec![StateOperatorProgress::new(reports)],
             sources: sources.iter().map(|source| SourceProgress::new(source, &rates)).collect(),
             sink: SinkProgress {
@@ -284,15 +286,19 @@ impl StateOperatorProgress {
 
 impl SourceProgress {
     fn new(source: &SourceRun<'_>, rates: &Rates) -> Self {
-        let offsets = |of: fn(&OffsetRange) -> Position| {
-            source.ranges.iter().map(|range| (range.file.clone(), of(range).offset)).collect()
-        };
+        // In a batch query a file may have several ranges, in order.
+        let mut start_offset = BTreeMap::new();
+        let mut end_offset = BTreeMap::new();
+        for range in &source.ranges {
+            start_offset.entry(range.file.clone()).or_insert(range.from.offset);
+            end_offset.insert(range.file.clone(), range.to.offset);
+        }
         let metrics = source.bytes.map(|(read, total)| [("bytesRead", read), ("bytesTotal", total)]);
         SourceProgress {
             name: source.name.to_owned(),
             description: source.description.clone(),
-            start_offset: offsets(|range| range.from),
-            end_offset: offsets(|range| range.to),
+            start_offset,
+            end_offset,
             latest_offset: None,
             num_input_rows: source.rows,
             input_rows_per_second: rates.input(source.rows),

@@ -56,16 +56,22 @@ impl Staged {
         fuel: u64,
         events: impl FnOnce() -> Vec<DeadEvent>,
     ) {
-        let state_bytes =
-            if let StateChange::Update(state) = outcome.change { state.len() } else { before.state.len() };
+        let state_bytes = match outcome.change {
+            _ if work.plan.batch_query => 0,
+            StateChange::Update(state) => state.len(),
+            _ => before.state.len(),
+        };
         let bytes = self.delta.bytes() + self.outputs.lines.len() + state_bytes + outcome.outputs.len();
         if bytes <= STAGED_BYTES_MAX {
-            // In a batch query timeouts may be set, and nothing will ever look at them.
-            let timeout = outcome.timeout.filter(|_| !work.plan.batch_query);
-            return self.take_outcome(before, outcome, timeout, work.component.description().state_schema);
+            self.take_outputs(outcome);
+            // In a batch query states and timeouts may be set, and nothing will ever look at them.
+            if !work.plan.batch_query {
+                self.take_outcome(before, outcome, work.component.description().state_schema);
+            }
+            return;
         }
         let message = format!(
-            "the states and outputs of the batch are over {} MiB in this partition: write less, or lower batch-events",
+            "the states and outputs of the batch are over {} MiB in this partition: write less, or lower batch-events (batch-bytes in a batch query)",
             STAGED_BYTES_MAX / (1024 * 1024)
         );
         let error = CallError::new(Reason::OutputLimit, message);
@@ -83,13 +89,8 @@ impl Staged {
     /// | neither, timeout the same | left alone | - |
     ///
     /// One difference: a row that would have neither state nor timeout is deleted, where Spark keeps it for ever.
-    fn take_outcome(
-        &mut self,
-        before: &GroupBefore<'_>,
-        outcome: &Outcome<'_>,
-        timeout: Option<Timeout>,
-        state_schema: u32,
-    ) {
+    fn take_outcome(&mut self, before: &GroupBefore<'_>, outcome: &Outcome<'_>, state_schema: u32) {
+        let timeout = outcome.timeout;
         let old_timeout = before.loaded.and_then(|loaded| loaded.timeout);
         let old_state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
         match outcome.change {
@@ -112,6 +113,9 @@ impl Staged {
             StateChange::Keep if before.imported => self.put(before.key, before.existed, old_state, timeout),
             StateChange::Keep => {}
         }
+    }
+
+    fn take_outputs(&mut self, outcome: &Outcome<'_>) {
         let mut start = outcome.outputs_start;
         for &end in outcome.output_ends {
             let from = (start - outcome.outputs_start) as usize;

@@ -63,18 +63,26 @@ impl Watermarks {
         }
     }
 
+    /// The inputs were not asked: nobody knows whether they would have brought something.
+    pub fn forget_quiet(&mut self) {
+        self.quiet_since.fill(None);
+    }
+
     /// The watermark of the batch after `last`.
     pub fn next(&self, last: Option<&Plan>, now: Millis) -> Millis {
         let Some(last) = last else { return Millis(0) };
         let before = last.watermark.unwrap_or_default();
-        let of_inputs = (0..self.inputs.len()).filter(|&input| !self.is_idle(input, now)).map(|input| {
+        let of_input = |input: usize| {
             let max = last.event_times_max.get(input).copied().flatten();
             // An input that has brought nothing stands at 0.
             max.map_or(Millis(0), |max| Millis(max.0.saturating_sub(millis(self.inputs[input].delay))))
-        });
+        };
+        let slowest = (0..self.inputs.len()).filter(|&input| !self.is_idle(input, now)).map(of_input).min();
+        let fastest = (0..self.inputs.len()).map(of_input).max();
         let moved = match self.policy {
-            WatermarkPolicy::Min => of_inputs.min(),
-            WatermarkPolicy::Max => of_inputs.max(),
+            // When all are idle, none waits for another: it is as if they had become idle one after the other.
+            WatermarkPolicy::Min => slowest.or(fastest),
+            WatermarkPolicy::Max => fastest,
         };
         before.max(moved.unwrap_or(before)).max(Millis(0))
     }
@@ -87,4 +95,80 @@ impl Watermarks {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{BatchId, OffsetRange, Position};
+    use crate::limits::Limits;
+
+    /// Two inputs without delay that are idle after 10 ms.
+    fn watermarks(policy: WatermarkPolicy) -> Watermarks {
+        let input = InputWatermark { delay: Duration::ZERO, idle_after: Some(Duration::from_millis(10)) };
+        Watermarks::new(policy, vec![input, input])
+    }
+
+    /// A batch after which the two inputs have come so far.
+    fn last(watermark: i64, event_times_max: [i64; 2]) -> Plan {
+        Plan {
+            batch: BatchId(0),
+            ranges: Vec::new(),
+            time: Millis(0),
+            watermark: Some(Millis(watermark)),
+            late_watermark: Some(Millis(0)),
+            event_times_max: event_times_max.map(|max| Some(Millis(max))).to_vec(),
+            seed: String::new(),
+            digest: String::new(),
+            parameters: String::new(),
+            limits: Limits::default(),
+            batch_query: false,
+        }
+    }
+
+    fn from(inputs: &[u32]) -> RecordBatch {
+        let at = Position::default();
+        let range = |&input: &u32| OffsetRange { input: InputId(input), file: String::new(), from: at, to: at };
+        RecordBatch { ranges: inputs.iter().map(range).collect(), ..RecordBatch::default() }
+    }
+
+    #[test]
+    fn an_input_that_is_idle_holds_nothing_back_until_it_brings_something() {
+        let mut watermarks = watermarks(WatermarkPolicy::Min);
+        let last = last(5, [100, 60]);
+        watermarks.observe(&from(&[0]), Millis(0));
+        assert_eq!(watermarks.next(Some(&last), Millis(9)), Millis(60));
+        assert_eq!(watermarks.next(Some(&last), Millis(10)), Millis(100));
+        watermarks.observe(&from(&[0, 1]), Millis(11));
+        assert_eq!(watermarks.next(Some(&last), Millis(50)), Millis(60));
+    }
+
+    #[test]
+    fn inputs_that_are_all_idle_wait_for_none() {
+        let mut watermarks = watermarks(WatermarkPolicy::Min);
+        watermarks.observe(&from(&[]), Millis(0));
+        assert_eq!(watermarks.next(Some(&last(5, [100, 60])), Millis(10)), Millis(100));
+    }
+
+    #[test]
+    fn an_input_that_was_not_asked_is_not_idle() {
+        let mut watermarks = watermarks(WatermarkPolicy::Min);
+        watermarks.observe(&from(&[0]), Millis(0));
+        watermarks.forget_quiet();
+        assert_eq!(watermarks.next(Some(&last(5, [100, 60])), Millis(50)), Millis(60));
+    }
+
+    #[test]
+    fn the_fastest_counts_under_max_also_when_it_is_idle() {
+        let mut watermarks = watermarks(WatermarkPolicy::Max);
+        watermarks.observe(&from(&[1]), Millis(0));
+        assert_eq!(watermarks.next(Some(&last(5, [100, 60])), Millis(50)), Millis(100));
+    }
+
+    #[test]
+    fn a_watermark_never_goes_back() {
+        let watermarks = watermarks(WatermarkPolicy::Min);
+        assert_eq!(watermarks.next(Some(&last(80, [100, 60])), Millis(0)), Millis(80));
+        assert_eq!(watermarks.next(Some(&last(0, [-50, -60])), Millis(0)), Millis(0));
+    }
 }

@@ -4,6 +4,8 @@ use crate::support::host::{Fault, Stream};
 use crate::support::place::Place;
 use crate::support::process::{Process, wait_until};
 use crate::support::{command, data, folder};
+use keyfold::description::StateFormat;
+use keyfold::imports;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -90,6 +92,18 @@ fn imported_states_replace_those_that_are_there_and_their_keys_are_called() {
 }
 
 #[test]
+fn imports_whose_files_are_deleted_do_not_hide_later_ones() {
+    let place = place();
+    place.run(&["--input", "input"]);
+    for count in [40, 50] {
+        place.write("states.jsonl", &format!("{{\"key\":\"ada\",\"value\":{count}}}\n"));
+        place.finish(&["state", "import", "data", "states.jsonl"]).ok();
+        assert_eq!(place.run(&["--input", "input"]), [counted("ada", count)]);
+        fs::remove_dir_all(place.path("data/imports")).expect("it is there");
+    }
+}
+
+#[test]
 fn what_state_ls_prints_can_be_imported_as_it_is() {
     let component = command::target().join("guests/event-time-timeout.wasm");
     let settings = "key = '/key'\nevent-time = '/at'\n";
@@ -130,14 +144,13 @@ fn an_import_into_what_is_no_data_folder_is_refused() {
     assert!(!place.path("nowhere").exists());
 }
 
-/// Puts an import where `keyfold state import` does.
+/// Begins with states of half of the users, which are called for them, and of others.
 fn import(stream: &Stream, work: &Path) {
-    fs::create_dir_all(&stream.data).expect("the disk has room");
-    let states: String =
-        (0..3000).map(|n| format!("{{\"key\":\"card{n:06}\",\"value\":{{\"hex\":\"81\"}}}}\n")).collect();
+    let session = r#"{"start_ms":0,"last_ms":0,"count":1,"hv_count":0,"total_minor":7,"flagged":false}"#;
+    let states: String = (0..3000).map(|n| format!("{{\"key\":\"u{n:06}\",\"value\":{session}}}\n")).collect();
     let path = work.join("states.jsonl");
     fs::write(&path, states).expect("the disk has room");
-    keyfold::imports::add(&stream.data, &path, true).expect("the rows are right");
+    imports::add_initial(&stream.data, &path, StateFormat::Msgpack, false).expect("the rows are right");
 }
 
 #[test]

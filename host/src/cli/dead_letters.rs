@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 use keyfold::event::PartitionId;
-use keyfold::state::PlanLog;
 use keyfold::state::reader::PartitionReader;
+use keyfold::state::{DeadLetter, PlanLog};
+use serde_json::Value;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// List groups that failed and records that could not be read, one line of JSON for each
 #[derive(Debug, clap::Args)]
@@ -22,19 +23,38 @@ pub struct DeadLettersArgs {
 
 /// Lists the dead letters.
 pub fn dead_letters(args: &DeadLettersArgs) -> Result<()> {
-    let identity = PlanLog::identity(&args.data)?
-        .with_context(|| format!("{} is not the data folder of a rule", args.data.display()))?;
     let mut stdout = BufWriter::new(std::io::stdout().lock());
+    each(&args.data, |letter, line| {
+        if args.reason.as_ref().is_none_or(|reason| *reason == letter.reason) {
+            writeln!(stdout, "{line}")?;
+        }
+        Ok(())
+    })?;
+    Ok(stdout.flush()?)
+}
+
+/// Prints the first dead letters of a folder that is about to be thrown away.
+pub fn print_first(folder: &Path, most: usize) -> Result<()> {
+    let mut left = most;
+    each(folder, |_, line| {
+        if left > 0 {
+            left -= 1;
+            anstream::eprintln!("{line}");
+        }
+        Ok(())
+    })
+}
+
+fn each(folder: &Path, mut each: impl FnMut(&DeadLetter, Value) -> Result<()>) -> Result<()> {
+    let identity =
+        PlanLog::identity(folder)?.with_context(|| format!("{} is not the data folder of a rule", folder.display()))?;
     for partition in 0..identity.partitions {
-        PartitionReader::open(&args.data, PartitionId(partition))?.dead_letters(|batch, letter| {
-            if args.reason.as_ref().is_none_or(|reason| *reason == letter.reason) {
-                let mut line = serde_json::to_value(&letter)?;
-                line["partition"] = partition.into();
-                line["batch"] = batch.0.into();
-                writeln!(stdout, "{line}")?;
-            }
-            Ok(())
+        PartitionReader::open(folder, PartitionId(partition))?.dead_letters(|batch, letter| {
+            let mut line = serde_json::to_value(&letter)?;
+            line["partition"] = partition.into();
+            line["batch"] = batch.0.into();
+            each(&letter, line)
         })?;
     }
-    Ok(stdout.flush()?)
+    Ok(())
 }

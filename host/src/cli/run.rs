@@ -2,8 +2,8 @@
 
 mod report;
 
-use super::interrupt;
 use super::load::{self, CacheArgs};
+use super::{dead_letters, interrupt};
 use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
 use keyfold::config::{Config, Input, OneOrMany, PARTITIONS_DEFAULT, Settings};
@@ -112,6 +112,9 @@ pub struct RunArgs {
     cache: CacheArgs,
 }
 
+/// Dead letters of a batch query that are shown.
+const DEAD_LETTERS_SHOWN: usize = 100;
+
 const EXAMPLES: &str = "\
 Examples:
   keyfold run examples/fraud-session --input 'data/*.jsonl.zst' --data state --output alerts
@@ -127,6 +130,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     loader
         .check_parameters(&component, config.parameters.to_string().as_bytes())
         .with_context(|| format!("the rule {} does not start", component.description().name))?;
+    let stop = interrupt::stop_on_signal()?;
     // Lives to the end of the function, and takes the folder with it.
     let throw_away = if config.data.is_none() { Some(tempfile::tempdir()?) } else { None };
     let folder = config.data.take().or(throw_away.as_ref().map(|folder| folder.path().to_owned()));
@@ -140,11 +144,20 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let settings = host_settings(&config, identity, folder.clone(), args.threads)?;
     let mut host = Host::open(settings, Clock::System, component.clone(), loader, sink)?;
     let mut source = source(&config, &folder)?;
-    let stop = interrupt::stop_on_signal()?;
     let mut report = Report::new(args, &config);
     report.begin(&component, throw_away.is_some() && !config.batch);
     let ran = host.run(&mut source, config.trigger, &stop, &mut report);
-    report.end(&folder, throw_away.is_some(), ran.is_ok());
+    let where_letters_are = match throw_away {
+        _ if config.batch => format!("the first {DEAD_LETTERS_SHOWN} of them follow"),
+        Some(_) => "run with --data to keep them".to_owned(),
+        None => format!("see them with: keyfold dead-letters {}", folder.display()),
+    };
+    report.end(&where_letters_are, ran.is_ok());
+    if config.batch && ran.is_ok() {
+        // The folder that they lie in is about to be thrown away.
+        drop(host);
+        dead_letters::print_first(&folder, DEAD_LETTERS_SHOWN)?;
+    }
     ran
 }
 
@@ -174,13 +187,16 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         ..Settings::default()
     };
     let is_rule_file = args.rule.extension().is_some_and(|extension| extension == "toml");
-    if args.rule.is_dir() {
-        return Ok(flags.or(Settings::read(&args.rule.join("rule.toml"))?));
+    let mut file = match &args.rule {
+        rule if rule.is_dir() => Settings::read(&rule.join("rule.toml"))?,
+        rule if is_rule_file => Settings::read(rule)?,
+        rule => Settings { component: Some(rule.clone()), ..Settings::default() },
+    };
+    if args.batch {
+        // What the file says of the stream does not hold for a batch query.
+        (file.data, file.trigger, file.follow) = (None, None, None);
     }
-    if is_rule_file {
-        return Ok(flags.or(Settings::read(&args.rule)?));
-    }
-    Ok(Settings { component: Some(args.rule.clone()), ..flags })
+    Ok(flags.or(file))
 }
 
 fn parameters(texts: &[String]) -> Result<Option<toml::Table>> {

@@ -145,20 +145,11 @@ mod tests {
     #[test]
     fn several_inputs_take_what_they_leave_out_from_the_rule() {
         let inputs = check(
-            "component = 'x'
-key = '/user'
-event-time = '/at'
-watermark-delay = '10s'
-             [inputs.payments]
-path = 'p'
-             [inputs.logins]
-path = ['l', 'm']
-key = '/account'
-watermark-delay = '1m'
-idle-after = '5m'
-",
-        )
-        .expect("it is right");
+            "component = 'x'\nkey = '/user'\nevent-time = '/at'\nwatermark-delay = '10s'\n\
+             [inputs.payments]\npath = 'p'\n\
+             [inputs.logins]\npath = ['l', 'm']\nkey = '/account'\nwatermark-delay = '1m'\nidle-after = '5m'\n",
+        );
+        let inputs = inputs.expect("it is right");
         let [logins, payments] = inputs.as_slice() else { panic!("{inputs:?}") };
         assert_eq!((logins.name.as_str(), logins.key[0].as_str(), logins.paths.len()), ("logins", "/account", 2));
         assert_eq!(logins.watermark.delay.as_secs(), 60);
@@ -168,20 +159,8 @@ idle-after = '5m'
 
     #[test]
     fn the_command_line_says_where_named_inputs_are() {
-        let named = "component = 'x'
-key = '/user'
-[inputs.payments]
-path = 'p'
-[inputs.logins]
-";
-        let given = |input: &str| {
-            Settings::parse(&format!(
-                "input = '{input}'
-{named}"
-            ))
-            .expect("it parses")
-            .check()
-        };
+        let rule = "component = 'x'\nkey = '/user'\n[inputs.payments]\npath = 'p'\n[inputs.logins]\n";
+        let given = |input: &str| Settings::parse(&format!("input = '{input}'\n{rule}")).expect("it parses").check();
         let inputs = given("logins=here").expect("it is right").inputs;
         assert_eq!((inputs[0].paths[0].as_str(), inputs[1].paths[0].as_str()), ("here", "p"));
         let error = format!("{:#}", given("here").expect_err("it has no name"));
@@ -190,44 +169,14 @@ path = 'p'
 
     #[test]
     fn inputs_that_do_not_fit_together_are_refused() {
-        for (text, part) in [
-            (
-                "[inputs.a]
-event-time = '/t'
-[inputs.b]
-",
-                "input b has none",
-            ),
-            (
-                "[inputs.a]
-path = '-'
-[inputs.b]
-path = '-'
-",
-                "standard input",
-            ),
-            (
-                "[inputs.'a b']
-",
-                "letters",
-            ),
-            (
-                "[inputs.a]
-idle-after = '1m'
-",
-                "--event-time",
-            ),
+        for (inputs, part) in [
+            ("[inputs.a]\nevent-time = '/t'\n[inputs.b]", "input b has none"),
+            ("[inputs.a]\npath = '-'\n[inputs.b]\npath = '-'", "standard input"),
+            ("[inputs.'a b']", "letters"),
+            ("[inputs.a]\nidle-after = '1m'", "--event-time"),
         ] {
-            let error = format!(
-                "{:#}",
-                check(&format!(
-                    "component = 'x'
-key = '/k'
-{text}"
-                ))
-                .expect_err(text)
-            );
-            assert!(error.contains(part), "{error}");
+            let error = check(&format!("component = 'x'\nkey = '/k'\n{inputs}\n")).expect_err(inputs);
+            assert!(format!("{error:#}").contains(part), "{error:#}");
         }
     }
 }

@@ -5,27 +5,41 @@
 //! events of some of the key groups.
 
 use super::{Host, Observer, POLL, wait};
-use crate::event::{KEY_GROUPS, KeyGroup, OffsetRange, Positions, Record, RecordBatch};
+use crate::event::{InputId, KEY_GROUPS, KeyGroup, OffsetRange, Position, Positions, Record, RecordBatch};
 use crate::input::BatchInput;
 use crate::progress::BatchTimes;
 use crate::source::{ReadLimit, ReadStatus, Source};
 use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is read at once while a pass is collected.
 const BLOCK: ReadLimit = ReadLimit { records_max: 100_000, bytes_max: 16 * 1024 * 1024 };
+/// What an event takes besides its text, roughly: its record, its key group, its place in a group.
+const EVENT_BYTES: usize = 80;
+/// Records that are no events are told of when they take so much.
+const STRAYS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The events of some key groups.
 struct Pass {
-    kept: RecordBatch,
-    /// The key group of each kept record; none for one that is no event.
-    groups: Vec<Option<KeyGroup>>,
-    /// Bytes of text of each key group.
+    kept: Kept,
+    /// The key group of each kept record.
+    groups: Vec<KeyGroup>,
+    /// What the events of each key group take.
     bytes: Vec<usize>,
     first: u32,
     /// The first key group that is left to a later pass.
     end: u32,
+    /// Records that are no events.
+    strays: Kept,
 }
+
+/// Records of many reads as one batch.
+#[derive(Default)]
+struct Kept(RecordBatch);
+
+/// How far a pass has read.
+type Ends = BTreeMap<(InputId, String), Position>;
 
 impl Host {
     pub(super) fn run_batch_query(
@@ -35,30 +49,41 @@ impl Host {
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let mut first = 0;
-        while first < KEY_GROUPS && !stop.load(Ordering::Relaxed) {
+        let mut first_ends = None;
+        while first < KEY_GROUPS {
             let mut times = BatchTimes::start(self.clock.now());
-            let pass = self.collect(source, stop, first)?;
+            let mut pass = Pass::new(first);
+            let ends = self.collect(&mut pass, source, stop, observer)?;
+            ensure!(
+                *first_ends.get_or_insert_with(|| ends.clone()) == ends,
+                "the input has changed while it was read for the second time: run the batch query on files that stay as they are, \
+                 or raise batch-bytes so that one time is enough"
+            );
             first = pass.end;
             times.read();
-            if !pass.kept.records.is_empty() || !pass.kept.rejected.is_empty() {
-                self.begin(pass.kept, times, None)?;
+            if !pass.kept.0.records.is_empty() {
+                self.begin(pass.kept.0, times, None)?;
                 self.settle_all(source, observer)?;
             }
         }
         Ok(())
     }
 
-    fn collect(&mut self, source: &mut dyn Source, stop: &AtomicBool, first: u32) -> Result<Pass> {
-        let mut pass = Pass {
-            kept: RecordBatch::default(),
-            groups: Vec::new(),
-            bytes: vec![0; KEY_GROUPS as usize],
-            first,
-            end: KEY_GROUPS,
-        };
+    /// Reads all of the input. What is no event is told of in the first pass, in batches of its own.
+    fn collect(
+        &mut self,
+        pass: &mut Pass,
+        source: &mut dyn Source,
+        stop: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<Ends> {
+        let mut ends = Ends::new();
         self.imports.seek(&Positions::new())?;
         source.seek(&Positions::new())?;
-        while !stop.load(Ordering::Relaxed) {
+        loop {
+            // A rule that got half of its events would give wrong outputs.
+            ensure!(!stop.load(Ordering::Relaxed), "stopped before all of the input was read");
+            let times = BatchTimes::start(self.clock.now());
             let mut block = RecordBatch::default();
             let mut status = self.imports.read(BLOCK, &mut block)?;
             if status != ReadStatus::More {
@@ -67,17 +92,33 @@ impl Host {
             if status == ReadStatus::Caught && block.ranges.is_empty() {
                 wait(POLL, stop);
             }
+            ends.extend(block.ranges.iter().map(|range| ((range.input, range.file.clone()), range.to)));
             pass.add(self.batch_input(block));
             pass.shrink(self.settings.batch.bytes_max)?;
-            if status == ReadStatus::Ended {
-                break;
+            let is_last = status == ReadStatus::Ended;
+            if pass.strays.bytes() > if is_last { 0 } else { STRAYS_BYTES_MAX } {
+                self.begin(std::mem::take(&mut pass.strays).0, times, None)?;
+                self.settle_all(source, observer)?;
+            }
+            if is_last {
+                return Ok(ends);
             }
         }
-        Ok(pass)
     }
 }
 
 impl Pass {
+    fn new(first: u32) -> Self {
+        Pass {
+            kept: Kept::default(),
+            groups: Vec::new(),
+            bytes: vec![0; KEY_GROUPS as usize],
+            first,
+            end: KEY_GROUPS,
+            strays: Kept::default(),
+        }
+    }
+
     fn add(&mut self, block: BatchInput) {
         let mut groups = vec![None; block.records.records.len()];
         for event in &block.extracted.events {
@@ -86,48 +127,30 @@ impl Pass {
         for (record, key) in block.imported_keys() {
             groups[record as usize] = Some(KeyGroup::of(key));
         }
-        let ranges: Vec<u32> = block.records.ranges.iter().map(|range| self.range_of(range)).collect();
-        for (record, group) in block.records.records.iter().zip(groups) {
-            // What is no event is told of once.
-            if group.map_or(self.first == 0, |group| (self.first..self.end).contains(&u32::from(group.0))) {
-                self.keep(block.records.text_of(record), ranges[record.range as usize], record.line, group);
+        let records = block.records.records.iter().zip(groups);
+        for (record, group) in records {
+            let (text, range) = (block.records.text_of(record), &block.records.ranges[record.range as usize]);
+            match group {
+                Some(group) if (self.first..self.end).contains(&u32::from(group.0)) => {
+                    self.kept.add(text, range, record.line);
+                    self.groups.push(group);
+                    self.bytes[usize::from(group.0)] += text.len() + EVENT_BYTES;
+                }
+                None if self.first == 0 => self.strays.add(text, range, record.line),
+                _ => {}
             }
         }
         if self.first == 0 {
-            let rejected = block.records.rejected.into_iter();
-            self.kept.rejected.extend(rejected.map(|mut rejected| {
-                rejected.range = ranges[rejected.range as usize];
-                rejected
-            }));
-        }
-    }
-
-    fn keep(&mut self, text: &[u8], range: u32, line: u64, group: Option<KeyGroup>) {
-        let start = self.kept.text.len();
-        self.kept.text.extend_from_slice(text);
-        // The text stays below 4 GiB: see `shrink` and the limit of a block.
-        self.kept.records.push(Record { start: start as u32, end: self.kept.text.len() as u32, range, line });
-        self.groups.push(group);
-        if let Some(group) = group {
-            self.bytes[usize::from(group.0)] += text.len();
-        }
-    }
-
-    /// The number of a range among those that are kept, continued where it goes on.
-    fn range_of(&mut self, range: &OffsetRange) -> u32 {
-        let ranges = &mut self.kept.ranges;
-        match ranges.last_mut() {
-            Some(last) if last.input == range.input && last.file == range.file && last.to == range.from => {
-                last.to = range.to;
+            for mut rejected in block.records.rejected {
+                rejected.range = self.strays.range_of(&block.records.ranges[rejected.range as usize]);
+                self.strays.0.rejected.push(rejected);
             }
-            _ => ranges.push(range.clone()),
         }
-        (ranges.len() - 1) as u32
     }
 
     /// Leaves key groups to a later pass when the events do not fit: so many that half of the memory is free again.
     fn shrink(&mut self, bytes_max: usize) -> Result<()> {
-        if self.kept.text.len() <= bytes_max {
+        if self.kept.bytes() <= bytes_max {
             return Ok(());
         }
         let mut left = 0;
@@ -139,19 +162,44 @@ impl Pass {
         let bytes: usize = self.bytes[self.first as usize..end as usize].iter().sum();
         ensure!(
             bytes <= bytes_max,
-            "the events of a few keys have more than {bytes_max} bytes together, and a batch query holds all events of a key: \
+            "the events of a few keys take more than {bytes_max} bytes together, and a batch query holds all events of a key: \
              raise batch-bytes in the rule file, or run without --batch"
         );
         self.end = end;
-        let before = std::mem::take(&mut self.kept);
-        self.kept.ranges = before.ranges.clone();
-        self.kept.rejected = before.rejected.clone();
-        self.bytes.fill(0);
-        for (record, group) in before.records.iter().zip(std::mem::take(&mut self.groups)) {
-            if group.is_none_or(|group| u32::from(group.0) < end) {
-                self.keep(before.text_of(record), record.range, record.line, group);
+        let before = std::mem::take(&mut self.kept.0);
+        let groups = std::mem::take(&mut self.groups);
+        for (record, group) in before.records.iter().zip(groups) {
+            if u32::from(group.0) < end {
+                self.kept.add(before.text_of(record), &before.ranges[record.range as usize], record.line);
+                self.groups.push(group);
             }
         }
+        self.bytes[end as usize..].fill(0);
         Ok(())
+    }
+}
+
+impl Kept {
+    /// What the records take, roughly.
+    fn bytes(&self) -> usize {
+        self.0.text.len() + EVENT_BYTES * (self.0.records.len() + self.0.rejected.len())
+    }
+
+    fn add(&mut self, text: &[u8], range: &OffsetRange, line: u64) {
+        let range = self.range_of(range);
+        let start = self.0.text.len();
+        self.0.text.extend_from_slice(text);
+        // The text stays below 4 GiB: see the limit of `batch-bytes`, which a block is added to at most.
+        self.0.records.push(Record { start: start as u32, end: self.0.text.len() as u32, range, line });
+    }
+
+    /// The number of a range among those that are kept, continued where it goes on.
+    fn range_of(&mut self, range: &OffsetRange) -> u32 {
+        let ranges = &mut self.0.ranges;
+        match ranges.last_mut() {
+            Some(last) if last.input == range.input && last.file == range.file => last.to = range.to,
+            _ => ranges.push(range.clone()),
+        }
+        (ranges.len() - 1) as u32
     }
 }

@@ -63,16 +63,17 @@ impl Host {
         };
         let status = source.status();
         let bytes = status.iter().map(|status| status.bytes).reduce(sum_bytes).flatten();
-        let sources: Vec<SourceRun<'_>> = (0..)
-            .map(InputId)
-            .zip(&self.settings.identity.inputs)
-            .zip(status)
-            .map(|((input, identity), status)| SourceRun {
-                name: &identity.name,
-                description: status.description,
-                ranges: work.plan.ranges.iter().filter(|range| range.input == input).collect(),
-                rows: work.input.rows_of(input),
-                bytes: status.bytes,
+        let inputs = (0..).map(InputId).zip(&self.settings.identity.inputs);
+        let sources: Vec<SourceRun<'_>> = inputs
+            .map(|(input, identity)| {
+                let status = status.get(input.0 as usize);
+                SourceRun {
+                    name: &identity.name,
+                    description: status.map_or_else(|| "memory".to_owned(), |status| status.description.clone()),
+                    ranges: work.plan.ranges.iter().filter(|range| range.input == input).collect(),
+                    rows: work.input.rows_of(input),
+                    bytes: status.and_then(|status| status.bytes),
+                }
             })
             .collect();
         let progress = Progress::new(run, &sources, &reports);

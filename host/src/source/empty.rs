@@ -21,6 +21,6 @@ impl Source for EmptySource {
     }
 
     fn status(&self) -> Vec<SourceStatus> {
-        vec![SourceStatus { description: "memory".to_owned(), bytes: None }]
+        Vec::new()
     }
 }

@@ -1,4 +1,5 @@
-//! [`Inputs`]: several sources as one. A batch takes a share of each, so that none waits for another to end.
+//! [`Inputs`]: several sources as one. A batch takes a share of each and at least one record, so that none waits for another to
+//! end.
 
 use super::{ReadLimit, ReadStatus, Source, SourceStatus};
 use crate::event::{InputId, OffsetRange, Positions, RecordBatch};

@@ -23,6 +23,7 @@ const SCHEMA: &str = "
 
 const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
+const META_SETTLED: &str = "settled";
 const META_DESCRIPTION: &str = "description";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
@@ -33,6 +34,8 @@ pub struct PlanLog {
     connection: Connection,
     /// Progress that waits for the next transaction.
     progress: Vec<(BatchId, String)>,
+    /// The last batch after which the input was used up, as it is to be written with the next transaction.
+    settled: Option<BatchId>,
 }
 
 impl PlanLog {
@@ -49,7 +52,7 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new() })
+        Ok(PlanLog { connection, progress: Vec::new(), settled: None })
     }
 
     /// The identity of the rule in a data folder; none when there is no plan log.
@@ -109,6 +112,16 @@ impl PlanLog {
         self.progress.push((batch, record));
     }
 
+    /// Notes that the input was used up after this batch. It is written with what is written next.
+    pub fn set_settled(&mut self, batch: Option<BatchId>) {
+        self.settled = batch;
+    }
+
+    /// The last batch after which the input is known to have been used up.
+    pub fn settled(&self) -> Result<Option<BatchId>> {
+        Ok(meta_table::get(&self.connection, META_SETTLED)?.map(BatchId))
+    }
+
     /// Lets readers see the progress kept so far while the host waits. Nothing is synced: the next plan does that, and until
     /// then a crash of the machine may take it back.
     pub fn show_progress(&mut self) -> Result<()> {
@@ -129,6 +142,14 @@ impl PlanLog {
         }
         let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
         progress_table::read(&connection).map(Some)
+    }
+
+    /// The files of imported states that were read; none when there is no plan log.
+    pub fn imported_files(folder: &Path) -> Result<Vec<String>> {
+        let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(Vec::new()) };
+        let mut statement = connection.prepare("SELECT file FROM position WHERE input = ?1")?;
+        let names = statement.query_map([InputId::IMPORTS.0], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
     /// The last batch of which all outputs are known to be delivered.
@@ -166,6 +187,9 @@ impl PlanLog {
         change(&transaction)?;
         for (batch, record) in &self.progress {
             progress_table::put(&transaction, *batch, record)?;
+        }
+        if let Some(batch) = self.settled {
+            meta_table::set(&transaction, META_SETTLED, batch.0)?;
         }
         transaction.commit()?;
         self.progress.clear();

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 /// A key that no call is about; its event moves the watermark.
 const CLOCK: &str = "clock";
+/// The watermark's delay in these cases: how far the clock's event is ahead of the watermark.
+pub const CLOCK_AHEAD_MS: i64 = 1_000;
 
 /// Makes the calls of a case in a host and compares with what the test kit gave.
 pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[After]) -> Result<Vec<Failure>> {
@@ -32,7 +34,7 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
     let mut outputs = Vec::new();
     let mut counts = (0, 0);
     if let Some(watermark) = case.watermark.filter(|&watermark| watermark > 0) {
-        play.put(&event(CLOCK, &[], Some(watermark)));
+        play.put(&event(CLOCK, &[], Some(watermark + CLOCK_AHEAD_MS)));
         let ran = play.run()?;
         counts = (counts.0 + ran.updated(), counts.1 + ran.removed());
         outputs.extend(ran.outputs);
@@ -41,7 +43,8 @@ pub fn play(stage: &Stage, case: &Case, mut setup: Setup, prior: &Row, kit: &[Af
         outputs.remove(of_clock.expect("the clock's event is a call"));
     }
     if with_events {
-        let at = case.has_event_time().then(|| case.watermark.unwrap_or(0).max(1));
+        // Not late, and not so far ahead that it moves the watermark.
+        let at = case.has_event_time().then(|| case.watermark.unwrap_or(0) + 1);
         for (number, key) in keys.iter().enumerate() {
             let calls: Vec<Value> = case.calls.iter().flatten().take(number).map(|call| call.json()).collect();
             play.put(&event(key, &calls, at));

@@ -1,5 +1,6 @@
 //! [`Stage`]: the guests, and hosts for them that are set up as a user's rule file sets them up.
 
+use super::calls::CLOCK_AHEAD_MS;
 use super::fact::{Case, Inputs};
 use crate::support::rules::{guest, loader};
 use anyhow::{Context, Result};
@@ -70,6 +71,8 @@ fn rule_file(case: &Case, setup: &Setup) -> String {
     }
     if let Some(delay) = &case.delay {
         set("watermark-delay", delay.as_str().into());
+    } else if case.watermark.is_some() {
+        set("watermark-delay", format!("{CLOCK_AHEAD_MS}ms").into());
     }
     if let Some(policy) = &setup.policy {
         set("watermark-policy", policy.as_str().into());

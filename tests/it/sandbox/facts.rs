@@ -33,6 +33,8 @@ fn there_is_a_guest_for_each_kind_of_timeout_and_each_form() {
             description.name
         );
     }
+    let append = loader.load(&guest("facts-append")).expect("the rule is right");
+    assert_eq!(append.description().output_mode, OutputMode::Append);
     let second = loader.load(&guest("facts-schema-2")).expect("the rule is right");
     assert_eq!((second.description().state_schema, &second.description().readable_schemas[..]), (2, &[2][..]));
 }

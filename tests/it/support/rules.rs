@@ -1,17 +1,18 @@
 //! Rules under test, each in a host of its own that runs batches of JSON lines and shows what became of them.
 
 use super::command::{KEYFOLD, cache, root, target};
+use anyhow::Result;
 use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{InputId, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, InputSettings, Settings};
+use keyfold::host::{BatchOutcome, Host, InputSettings, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::{Progress, StateOperatorProgress};
 use keyfold::sink::MemorySink;
-use keyfold::source::ReadLimit;
+use keyfold::source::{ReadLimit, Source};
 use keyfold::state::DeadLetter;
 use keyfold::state::reader::PartitionReader;
 use keyfold::wasm::Component;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 
 /// The file that the events of a trial are said to come from.
@@ -69,6 +71,8 @@ pub struct Setup {
     pub partitions: u32,
     /// The rule's parameters.
     pub parameters: Value,
+    /// Bytes that a batch query holds at once; none for a stream.
+    pub batch_query: Option<usize>,
     /// So many batches before the last one can be read.
     pub history_batches: u64,
 }
@@ -77,7 +81,14 @@ impl Setup {
     /// A rule with the limits that users get, in one partition.
     pub fn new(rule: Vec<u8>) -> Self {
         let history_batches = HISTORY_BATCHES_DEFAULT;
-        Setup { rule, limits: Limits::default(), partitions: 1, parameters: json!({}), history_batches }
+        Setup {
+            rule,
+            limits: Limits::default(),
+            partitions: 1,
+            parameters: json!({}),
+            batch_query: None,
+            history_batches,
+        }
     }
 
     /// A guest.
@@ -118,9 +129,9 @@ impl Setup {
             initial_state: None,
             parameters: self.parameters,
             limits: self.limits,
-            batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
+            batch: ReadLimit { records_max: usize::MAX, bytes_max: self.batch_query.unwrap_or(usize::MAX) },
             threads: 1,
-            batch_query: false,
+            batch_query: self.batch_query.is_some(),
             history_batches: self.history_batches,
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))
@@ -175,6 +186,11 @@ impl Trial {
         let first = self.line as i64 + 1;
         let lines: Vec<String> = keys.iter().zip(first..).map(|(key, number)| event(key, number * 1000)).collect();
         self.run(&lines)
+    }
+
+    /// Runs the host over a source until it is used up.
+    pub fn run_source(&mut self, source: &mut dyn Source) -> Result<()> {
+        self.host.run(source, Trigger::AvailableNow, &AtomicBool::new(false), &mut BatchOutcome::default())
     }
 
     fn records<L: AsRef<str>>(&mut self, lines: &[L]) -> RecordBatch {

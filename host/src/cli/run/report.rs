@@ -9,7 +9,6 @@ use keyfold::host::Observer;
 use keyfold::progress::Progress;
 use keyfold::wasm::Component;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::time::Duration;
 
 /// What the user sees while the rule runs.
@@ -67,7 +66,8 @@ impl Report {
         }
     }
 
-    pub fn end(&self, folder: &Path, thrown_away: bool, ran: bool) {
+    /// `where_letters_are`: how to see the dead letters.
+    pub fn end(&self, where_letters_are: &str, ran: bool) {
         self.bar.finish_and_clear();
         if self.quiet || self.json {
             return;
@@ -88,12 +88,7 @@ impl Report {
             anstream::eprintln!("{} late events were dropped", HumanCount(self.late));
         }
         if self.dead_letters > 0 {
-            let where_to_look = if thrown_away {
-                "run with --data to keep them".to_owned()
-            } else {
-                format!("see them with: keyfold dead-letters {}", folder.display())
-            };
-            anstream::eprintln!("{} dead letters; {where_to_look}", HumanCount(self.dead_letters));
+            anstream::eprintln!("{} dead letters; {where_letters_are}", HumanCount(self.dead_letters));
         }
     }
 

@@ -18,7 +18,7 @@ The file has a line of JSON for each key, as `keyfold state ls` prints them:
 
 Examples:
   keyfold state import state states.jsonl
-  keyfold state ls old > states.jsonl && keyfold state import new states.jsonl --as-is")]
+  keyfold state ls old > states.jsonl && keyfold state import other states.jsonl --as-is")]
 pub struct ImportArgs {
     /// The data folder
     #[arg(value_name = "DATA")]
