@@ -1,10 +1,11 @@
-//! The one door to the project: `cargo xtask build`, `cargo xtask test`, `cargo xtask demo`, `cargo xtask facts`.
+//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `demo`, `facts`.
 
 mod build;
 mod crash;
 mod demo;
 mod facts;
 mod found;
+mod mutants;
 mod step;
 mod test;
 mod workspace;
@@ -22,6 +23,8 @@ enum Task {
     Build,
     /// Set up, then run all tests, and sum them up in the last line
     Test,
+    /// Set up, then break one rule of the semantics at a time, and see that a fact notices
+    Mutants,
     /// Write the table of Spark's facts into docs/spark.md
     Facts,
     /// Set up, then find fraud among made-up payments, crash, and go on
@@ -47,6 +50,7 @@ fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::Build | Task::Facts => Ok(ExitCode::SUCCESS),
         Task::Test => test::test(&workspace),
+        Task::Mutants => mutants::mutants(&workspace).map(|()| ExitCode::SUCCESS),
         Task::Demo(args) => demo::demo(&workspace, args).map(|()| ExitCode::SUCCESS),
     }
 }

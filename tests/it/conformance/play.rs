@@ -15,8 +15,12 @@ use keyfold::state::reader::PartitionReader;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
+
+/// No step of a fact takes so many batches: a run that does would never end.
+const BATCHES_MAX: usize = 500;
 
 /// The file of events that name none.
 const EVENTS: &str = "events";
@@ -52,11 +56,13 @@ pub struct Found {
     pub timeout: Option<i64>,
 }
 
-/// The batches of this run. A host that runs again reports batches again that it finished before.
+/// The batches of this run. A batch whose delivery failed is reported once more by the next run.
 #[derive(Default)]
 struct Batches {
     new: Vec<Progress>,
     last: Option<BatchId>,
+    /// Set when there are too many.
+    stop: Arc<AtomicBool>,
 }
 
 impl Observer for Batches {
@@ -64,6 +70,9 @@ impl Observer for Batches {
         if self.last.is_none_or(|last| last < progress.batch_id) {
             self.last = Some(progress.batch_id);
             self.new.push(progress.clone());
+            if self.new.len() > BATCHES_MAX {
+                self.stop.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -131,7 +140,9 @@ impl<'a> Play<'a> {
     /// Runs until nothing is left to do.
     pub fn run(&mut self) -> Result<Ran> {
         let host = self.host.as_mut().context("the host was not opened")?;
-        host.run(&mut self.source, Trigger::AvailableNow, &AtomicBool::new(false), &mut self.batches)?;
+        let stop = Arc::clone(&self.batches.stop);
+        host.run(&mut self.source, Trigger::AvailableNow, &stop, &mut self.batches)?;
+        ensure!(!stop.load(Ordering::Relaxed), "the run does not end: it had more than {BATCHES_MAX} batches");
         self.ran()
     }
 
@@ -139,7 +150,8 @@ impl<'a> Play<'a> {
     pub fn run_into(&mut self, fails: SinkFails) -> Result<()> {
         self.sink.set(Some(fails));
         let host = self.host.as_mut().context("the host was not opened")?;
-        let ran = host.run(&mut self.source, Trigger::AvailableNow, &AtomicBool::new(false), &mut self.batches);
+        let stop = Arc::clone(&self.batches.stop);
+        let ran = host.run(&mut self.source, Trigger::AvailableNow, &stop, &mut self.batches);
         // A run without batches delivers nothing and cannot fail.
         if let Err(error) = ran {
             ensure!(format!("{error:#}").contains(FAULT), "the run failed otherwise: {error:#}");
