@@ -236,7 +236,7 @@ impl Rows {
         (&mut self.input).take(limit).read_until(b'\n', &mut bytes).with_context(|| cannot_read(&self.path))?;
         self.line += 1;
         let place = || format!("{} line {}", self.path.display(), self.line);
-        ensure!(bytes.len() as u64 <= limit - 1, "{} has more than {RECORD_BYTES_MAX} bytes", place());
+        ensure!((bytes.len() as u64) < limit, "{} has more than {RECORD_BYTES_MAX} bytes", place());
         if bytes.is_empty() {
             return Ok(None);
         }
