@@ -11,7 +11,7 @@ use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
 use crate::partition::{PartitionReport, Work};
-use crate::plan::Plan;
+use crate::plan::{Plan, Settled};
 use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
@@ -71,9 +71,11 @@ pub struct Host {
     /// When the batch that was delivered last was triggered.
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
-    /// Whether the input was used up after the last batch. Then the next one drops late events by a watermark that the last has
-    /// moved already, as if a batch without data had come between them; Spark runs that batch.
-    is_settled: bool,
+    /// Set while the input is used up after the last batch: the next one drops late events by the watermark that was reached, as if
+    /// a batch without data had come between them. Spark runs that batch.
+    settled: Option<Settled>,
+    /// When the batch query began: all of its passes have the same processing time.
+    query_time: Option<Millis>,
     /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
     has_failed: bool,
     /// Held as long as the host lives, so that no second host writes the folder.
@@ -109,7 +111,8 @@ impl Host {
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
-        let is_settled = last.is_some() && plan_log.settled()? == last.as_ref().map(|last| last.batch);
+        let settled =
+            plan_log.settled()?.filter(|settled| last.as_ref().is_some_and(|last| last.batch == settled.batch));
         if let Some(path) = &settings.initial_state {
             imports::add_initial(&settings.folder, path, component.description().state_format, last.is_some())?;
         }
@@ -130,7 +133,8 @@ impl Host {
             delivered,
             last_trigger: None,
             in_flight: VecDeque::new(),
-            is_settled,
+            settled,
+            query_time: None,
             has_failed: false,
             _lock: lock,
         })
@@ -204,8 +208,7 @@ impl Host {
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
                 self.settle_all(source, observer)?;
-                self.is_settled = true;
-                self.plan_log.set_settled(self.last.as_ref().map(|last| last.batch));
+                self.settle_watermark();
                 self.plan_log.show_progress()?;
                 match self.next_step(status)? {
                     Step::Timeouts => {
@@ -278,7 +281,20 @@ impl Host {
         BatchInput::new(records, extractors, self.settings.identity.partitions)
     }
 
+    /// The input is used up: notes how far the watermark has come.
+    fn settle_watermark(&mut self) {
+        let Some(last) = &self.last else { return };
+        let before = self.settled.map_or(Millis(i64::MIN), |settled| settled.watermark);
+        if let Some(watermark) = self.next_watermark().map(|next| next.max(before)) {
+            self.settled = Some(Settled { batch: last.batch, watermark });
+            self.plan_log.set_settled(self.settled);
+        }
+    }
+
     fn now(&self) -> Millis {
+        if let Some(began) = self.query_time {
+            return began;
+        }
         // A clock that was set back must not take processing time back: timeouts would fire again.
         self.clock.now().max(self.last.as_ref().map_or(Millis(i64::MIN), |plan| plan.time))
     }
@@ -312,8 +328,8 @@ impl Host {
     fn start(&mut self, plan: Plan, component: Arc<Component>, input: BatchInput, times: BatchTimes) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.last = Some(plan.clone());
+            self.settled = None;
         }
-        self.is_settled = false;
         let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
@@ -323,7 +339,9 @@ impl Host {
 
     fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {
         let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
-        let watermark = self.next_watermark().map(|watermark| watermark.max(watermark_at_least.unwrap_or(watermark)));
+        let settled = self.settled.map(|settled| settled.watermark);
+        let at_least = watermark_at_least.into_iter().chain(settled).max();
+        let watermark = self.next_watermark().map(|watermark| watermark.max(at_least.unwrap_or(watermark)));
         let mut event_times_max = match self.settings.identity.has_event_time() {
             true => input.event_times_max(self.settings.inputs.len()),
             false => Vec::new(),
@@ -338,8 +356,7 @@ impl Host {
             time: self.now(),
             watermark,
             late_watermark: match &self.last {
-                Some(_) if self.is_settled => watermark,
-                Some(last) => last.watermark,
+                Some(last) => settled.filter(|_| watermark.is_some()).or(last.watermark),
                 None => watermark.map(|_| Millis(0)),
             },
             event_times_max,

@@ -132,9 +132,10 @@ pub fn is_as_is(file: &str) -> bool {
 /// apply it again. `has_batches`: the folder is not new.
 pub fn add_initial(data_folder: &Path, path: &Path, format: StateFormat, has_batches: bool) -> Result<()> {
     let place = data_folder.join(FOLDER).join(INITIAL);
-    if place.exists() {
-        // It is applied, so nobody has to keep the file.
-        let same = !path.exists() || texts(&place)?.eq(texts(path)?);
+    let was_applied = has_batches && PlanLog::imported_files(data_folder)?.iter().any(|file| file == INITIAL);
+    if was_applied {
+        // Neither the file nor our copy has to be kept.
+        let same = !path.exists() || !place.exists() || texts(&place)?.eq(texts(path)?);
         ensure!(
             same,
             "the data folder {} was started with another initial state than {}: import more with `keyfold state import`",
@@ -148,6 +149,10 @@ pub fn add_initial(data_folder: &Path, path: &Path, format: StateFormat, has_bat
         "the data folder {} has run already, and an initial state is for its first batch: use `keyfold state import`",
         data_folder.display()
     );
+    // One that was copied and not applied may have been mended since.
+    if place.exists() {
+        fs::remove_file(&place).with_context(|| format!("failed to replace {}", place.display()))?;
+    }
     copy(path, &place, format).map(|_| ())
 }
 
@@ -241,7 +246,8 @@ impl Rows {
             return Ok(None);
         }
         let text = String::from_utf8(bytes).with_context(|| format!("{} is not valid UTF-8", place()))?;
-        Ok(Some(text.trim().to_owned()))
+        // Some programs put a mark before UTF-8 text.
+        Ok(Some(text.trim_start_matches('\u{feff}').trim().to_owned()))
     }
 }
 
@@ -359,24 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn an_initial_state_is_applied_once() {
+    fn an_initial_state_that_was_not_applied_yet_can_be_mended() {
         let (folder, path) = file("{\"key\":\"a\",\"value\":1}\n");
-        add_initial(folder.path(), &path, StateFormat::Json, false).expect("the folder is new");
-        // Another form of the same rows, as an editor may leave it.
-        fs::write(&path, "\n{\"key\":\"a\",\"value\":1}\r\n\n").expect("the folder is ours");
-        add_initial(folder.path(), &path, StateFormat::Json, true).expect("they are the same rows");
-        fs::write(&path, "{\"key\":\"a\",\"value\":2}\n").expect("the folder is ours");
-        assert!(add_initial(folder.path(), &path, StateFormat::Json, true).is_err(), "another file");
-        let (other, path) = file("{\"key\":\"a\",\"value\":1}\n");
-        assert!(add_initial(other.path(), &path, StateFormat::Json, true).is_err(), "a folder that has run without");
-    }
-
-    #[test]
-    fn a_file_that_is_applied_need_not_be_kept() {
-        let (folder, path) = file("{\"key\":\"a\",\"value\":1}\n");
-        add_initial(folder.path(), &path, StateFormat::Json, false).expect("the folder is new");
-        fs::remove_file(&path).expect("it is ours");
-        add_initial(folder.path(), &path, StateFormat::Json, true).expect("it was applied");
+        for value in [1, 2] {
+            fs::write(&path, format!("\u{feff}{{\"key\":\"a\",\"value\":{value}}}\r\n\n")).expect("the folder is ours");
+            add_initial(folder.path(), &path, StateFormat::Json, false).expect("nothing has run");
+        }
+        let copied = fs::read_to_string(folder.path().join(FOLDER).join(INITIAL)).expect("it was copied");
+        assert_eq!(copied, "{\"key\":\"a\",\"value\":2}\n");
     }
 
     #[test]

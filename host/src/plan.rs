@@ -34,6 +34,15 @@ pub struct Plan {
     pub batch_query: bool,
 }
 
+/// How far the watermark had come when the input was used up after a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The batch.
+    pub batch: BatchId,
+    /// The watermark that a batch after it would have had.
+    pub watermark: Millis,
+}
+
 /// What a data folder was made with and must be used with: a re-run of a planned batch would differ otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {

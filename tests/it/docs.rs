@@ -1,6 +1,7 @@
 //! The documents, held to the truth: commands are run, code is the code that is compiled.
 
 use crate::support::command;
+use keyfold::config::Settings;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,6 +145,17 @@ fn every_flag_and_method_on_the_page_about_spark_is_one_that_there_is() {
     assert!(methods.len() >= 12, "{methods:?}");
     for method in methods {
         assert!(sdk.contains(&format!("fn {method}")), "the SDK has no {method}");
+    }
+}
+
+#[test]
+fn the_rule_files_in_the_readme_are_right() {
+    let blocks = blocks(&read("README.md"), "toml");
+    assert_eq!(blocks.len(), 1, "the README shows one rule file");
+    for block in blocks {
+        let settings = Settings::parse(&format!("component = 'rule.wasm'\n{block}"));
+        let config = settings.and_then(Settings::check).unwrap_or_else(|error| panic!("{error:#}\n{block}"));
+        assert_eq!(config.inputs.len(), 2);
     }
 }
 

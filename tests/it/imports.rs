@@ -38,6 +38,19 @@ fn the_first_batch_calls_every_key_of_the_initial_state_and_a_restart_does_not_a
 }
 
 #[test]
+fn a_restart_may_name_the_same_states_in_another_form_or_none_any_more_but_not_others() {
+    let place = place();
+    place.run(&INITIAL);
+    place.write("states.jsonl", "\n {\"key\":\"ada\",\"value\":10} \r\n{\"key\":\"only\",\"value\":20}");
+    assert_eq!(place.run(&INITIAL), [] as [Value; 0]);
+    place.write("states.jsonl", "{\"key\":\"ada\",\"value\":11}\n");
+    let args = [&["run", ".", "--data", "data", "--output", "output"], &INITIAL[..]].concat();
+    place.finish(&args).fails_with(&["another initial state", "keyfold state import"]);
+    fs::remove_file(place.path("states.jsonl")).expect("it is there");
+    assert_eq!(place.run(&INITIAL), [] as [Value; 0]);
+}
+
+#[test]
 fn an_initial_state_without_any_event_is_applied() {
     let place = place();
     place.write("empty.jsonl", "");

@@ -16,7 +16,7 @@ const GROUPS: [(&str, &str); 5] = [
 ];
 
 /// How many facts there are.
-const FACTS: usize = 131;
+pub const FACTS: usize = 131;
 
 const PAGE: &str = "docs/spark.md";
 const BEGIN: &str = "<!-- facts: begin -->\n";

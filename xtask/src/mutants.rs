@@ -3,6 +3,7 @@
 //! Each mutant of `tests/mutants.toml` is texts of source files and what takes their place. The change is made in a copy of the
 //! workspace below the target folder, which shares what is compiled of the dependencies; the checkout is never touched.
 
+use crate::facts::FACTS;
 use crate::step::{self, step};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
@@ -50,16 +51,19 @@ pub fn mutants(workspace: &Workspace) -> Result<()> {
     let mutants: Mutants = toml::from_str(&text).with_context(|| format!("{} is not right", path.display()))?;
     let place = Place::new(workspace);
     step("Copying the workspace and what is compiled of its dependencies", || place.fill(workspace))?;
-    let red = step("Playing the facts on the copy as it is", || place.play(workspace))?;
-    ensure!(red.is_empty(), "facts are red without any mutant: {}", red.join(", "));
+    let played = step("Playing the facts on the copy as it is", || place.play(workspace))?;
+    ensure!(played.red.is_empty(), "facts are red without any mutant: {}", played.red.join(", "));
+    ensure!(played.facts == FACTS, "{} of {FACTS} facts were played", played.facts);
     for mutant in &mutants.mutant {
         let name = &mutant.name;
+        let mut before = Vec::new();
         for edit in &mutant.edit {
-            place.make(edit).with_context(|| format!("mutant \"{name}\""))?;
+            before.push(place.make(edit).with_context(|| format!("mutant \"{name}\""))?);
         }
-        let red = step(&format!("Mutant: {name}"), || place.play(workspace))?;
-        for edit in &mutant.edit {
-            fs::copy(workspace.root.join(&edit.file), place.root.join(&edit.file))?;
+        let Played { red, .. } = step(&format!("Mutant: {name}"), || place.play(workspace))?;
+        // The last change first: two may be in one file.
+        for (path, text) in before.into_iter().rev() {
+            fs::write(path, text)?;
         }
         let missed: Vec<&str> = mutant.red.iter().filter(|fact| !red.contains(fact)).map(String::as_str).collect();
         ensure!(
@@ -72,6 +76,15 @@ pub fn mutants(workspace: &Workspace) -> Result<()> {
     }
     println!("{} mutants, all noticed", mutants.mutant.len());
     Ok(())
+}
+
+/// What became of the facts.
+#[derive(Default)]
+struct Played {
+    /// How many were looked at.
+    facts: usize,
+    /// Those that do not hold.
+    red: Vec<String>,
 }
 
 /// Where mutants are made.
@@ -113,16 +126,18 @@ impl Place {
         Ok(())
     }
 
-    fn make(&self, edit: &Edit) -> Result<()> {
+    /// Makes a change. Returns the file and what it held.
+    fn make(&self, edit: &Edit) -> Result<(PathBuf, String)> {
         let path = self.root.join(&edit.file);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let count = text.matches(&edit.find).count();
         ensure!(count == 1, "`{}` occurs {count} times in {}, and must once", edit.find, edit.file.display());
-        Ok(fs::write(&path, text.replace(&edit.find, &edit.replace))?)
+        fs::write(&path, text.replace(&edit.find, &edit.replace))?;
+        Ok((path, text))
     }
 
-    /// Builds and plays the facts. Returns those that are red.
-    fn play(&self, workspace: &Workspace) -> Result<Vec<String>> {
+    /// Builds and plays the facts.
+    fn play(&self, workspace: &Workspace) -> Result<Played> {
         let results = self.target.join("conformance");
         if results.exists() {
             fs::remove_dir_all(&results)?;
@@ -136,18 +151,19 @@ impl Place {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             bail!("the facts were not played:\n{}{}", text(&played.stderr), text(&played.stdout));
         }
-        let mut red = Vec::new();
+        let mut all = Played::default();
         for entry in fs::read_dir(&results)? {
             let facts: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
             let facts = facts.as_array().context("the results of the facts are not a list")?;
             for fact in facts {
+                all.facts += 1;
                 if fact["failures"].as_array().is_some_and(|failures| !failures.is_empty()) {
-                    red.push(fact["id"].as_str().unwrap_or_default().to_owned());
+                    all.red.push(fact["id"].as_str().unwrap_or_default().to_owned());
                 }
             }
         }
-        red.sort();
-        Ok(red)
+        all.red.sort();
+        Ok(all)
     }
 }
 

@@ -137,6 +137,14 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let folder = folder.expect("a folder was named, or made just above");
 
     let identity = identity(&config, &component, &folder)?;
+    if let Some(output) = config.output.as_ref().filter(|output| config.batch && output.exists()) {
+        let is_empty = std::fs::read_dir(output).is_ok_and(|mut files| files.next().is_none());
+        ensure!(
+            is_empty,
+            "{} is not empty, and a batch query writes all of its outputs: use a new folder",
+            output.display()
+        );
+    }
     let sink: Box<dyn Sink> = match &config.output {
         Some(output) => Box::new(FilesSink::open(output)?),
         None => Box::new(StdoutSink),
@@ -153,10 +161,11 @@ pub fn run(args: &RunArgs) -> Result<()> {
         None => format!("see them with: keyfold dead-letters {}", folder.display()),
     };
     report.end(&where_letters_are, ran.is_ok());
-    if config.batch && ran.is_ok() {
+    if config.batch {
         // The folder that they lie in is about to be thrown away.
         drop(host);
-        dead_letters::print_first(&folder, DEAD_LETTERS_SHOWN)?;
+        let printed = dead_letters::print_first(&folder, DEAD_LETTERS_SHOWN);
+        return ran.and(printed);
     }
     ran
 }

@@ -48,6 +48,7 @@ impl Host {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<()> {
+        self.query_time = Some(self.now());
         let mut first = 0;
         let mut first_ends = None;
         while first < KEY_GROUPS {
@@ -82,7 +83,11 @@ impl Host {
         source.seek(&Positions::new())?;
         loop {
             // A rule that got half of its events would give wrong outputs.
-            ensure!(!stop.load(Ordering::Relaxed), "stopped before all of the input was read");
+            ensure!(
+                !stop.load(Ordering::Relaxed),
+                "stopped before all of the input was read{}",
+                if pass.first == 0 { "" } else { "; the outputs of other keys are written already" }
+            );
             let times = BatchTimes::start(self.clock.now());
             let mut block = RecordBatch::default();
             let mut status = self.imports.read(BLOCK, &mut block)?;

@@ -6,7 +6,7 @@
 use super::{meta_table, progress_table, settings};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
-use crate::plan::{Identity, Plan};
+use crate::plan::{Identity, Plan, Settled};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, params};
 use std::path::Path;
@@ -34,8 +34,8 @@ pub struct PlanLog {
     connection: Connection,
     /// Progress that waits for the next transaction.
     progress: Vec<(BatchId, String)>,
-    /// The last batch after which the input was used up, as it is to be written with the next transaction.
-    settled: Option<BatchId>,
+    /// How far the watermark came when the input was used up; waits for the next transaction.
+    settled: Option<Settled>,
 }
 
 impl PlanLog {
@@ -112,14 +112,15 @@ impl PlanLog {
         self.progress.push((batch, record));
     }
 
-    /// Notes that the input was used up after this batch. It is written with what is written next.
-    pub fn set_settled(&mut self, batch: Option<BatchId>) {
-        self.settled = batch;
+    /// Keeps how far the watermark came when the input was used up. It is written with what is written next.
+    pub fn set_settled(&mut self, settled: Option<Settled>) {
+        self.settled = settled;
     }
 
-    /// The last batch after which the input is known to have been used up.
-    pub fn settled(&self) -> Result<Option<BatchId>> {
-        Ok(meta_table::get(&self.connection, META_SETTLED)?.map(BatchId))
+    /// How far the watermark came when the input was last known to be used up.
+    pub fn settled(&self) -> Result<Option<Settled>> {
+        let found: Option<String> = meta_table::get(&self.connection, META_SETTLED)?;
+        found.map(|text| serde_json::from_str(&text).context("failed to read how far the watermark came")).transpose()
     }
 
     /// Lets readers see the progress kept so far while the host waits. Nothing is synced: the next plan does that, and until
@@ -188,8 +189,8 @@ impl PlanLog {
         for (batch, record) in &self.progress {
             progress_table::put(&transaction, *batch, record)?;
         }
-        if let Some(batch) = self.settled {
-            meta_table::set(&transaction, META_SETTLED, batch.0)?;
+        if let Some(settled) = &self.settled {
+            meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }
         transaction.commit()?;
         self.progress.clear();

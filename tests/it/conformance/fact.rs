@@ -89,6 +89,31 @@ pub struct Case {
     pub test_kit: bool,
 }
 
+impl Case {
+    /// Whether it can fail: it has steps that expect something, calls, or a refusal. A restart expects nothing, and takes nothing.
+    pub fn expects_something(&self) -> bool {
+        let restarts_alone = self.steps.iter().filter(|step| step.restart.is_some()).all(|step| !step.is_a_run());
+        let runs = self.steps.iter().any(|step| step.restart.is_none() && step.is_a_run());
+        restarts_alone && (runs || self.calls.is_some() || self.not_called || self.refused.is_some())
+    }
+}
+
+impl Step {
+    /// Whether it takes events or expects something.
+    fn is_a_run(&self) -> bool {
+        let counts = [self.total, self.updated, self.removed, self.dropped, self.batches];
+        let lists = [self.add.is_empty(), self.dead_letters.is_empty(), self.state.is_empty(), self.timeout.is_empty()];
+        self.gives.is_some()
+            || counts.iter().any(Option::is_some)
+            || lists.contains(&false)
+            || self.watermarks.is_some()
+            || self.next_watermark.is_some()
+            || self.metadata.is_some()
+            || self.read.is_some()
+            || !self.event_times.is_empty()
+    }
+}
+
 /// One or several.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]

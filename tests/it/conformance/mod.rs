@@ -64,6 +64,9 @@ fn every_fact_is_there_once_with_cases_or_a_reason() {
                 fact.does_not_apply.is_some(),
                 "{id}: cases, or a reason why there are none"
             );
+            for case in &fact.cases {
+                assert!(case.expects_something(), "{id}: a case that expects nothing");
+            }
             assert!(fact.differs.is_none() || fact.does_not_apply.is_none(), "{id}: it differs or does not apply");
         }
         through_the_host += facts.iter().filter(|fact| fact.cases.iter().any(trial::needs_host)).count();
