@@ -77,6 +77,38 @@ fn an_event_is_late_by_the_watermark_of_the_batch_before() {
     assert_eq!(progress(&place).iter().map(dropped).collect::<Vec<_>>(), [Some(0), Some(0), Some(0), Some(1)]);
 }
 
+/// A rule whose watermark stands at 5 s after what it has read.
+fn paused(settings: &str) -> Place {
+    let place = place("facts-event", &format!("event-time = '/at'\n{settings}"), "function = 'max-event-time'");
+    place.write("input/1.jsonl", &(event("a", 11_000) + &event("a", 15_000)));
+    place
+}
+
+#[test]
+fn what_is_late_after_a_pause_is_late_also_when_the_host_was_killed_in_it() {
+    let place = paused("watermark-delay = '10s'");
+    let args = ["run", ".", "--quiet", "--follow", "--data", "data", "--output", "output", "--input", "input"];
+    let process = Process::start(&mut place.keyfold(&args));
+    // What it did is shown when it waits.
+    wait_until("it waits", || {
+        let shown = place.finish(&["progress", "data", "--json"]);
+        shown.code == Some(0) && !shown.stdout.is_empty()
+    });
+    process.kill();
+    place.write("input/2.jsonl", &(event("a", 4_000) + &event("a", 10_000)));
+    assert_eq!(place.run(&["--input", "input"]), [json!(["a", 15])]);
+    let last = progress(&place).pop().expect("a batch has run");
+    assert_eq!(last["stateOperators"][0]["numRowsDroppedByWatermark"], 1);
+}
+
+#[test]
+fn nothing_is_late_by_a_watermark_that_was_never_reached() {
+    let place = paused("");
+    place.run(&["--input", "input", "--watermark-delay", "10s"]);
+    place.write("input/2.jsonl", &event("b", 6_000));
+    assert_eq!(place.run(&["--input", "input", "--watermark-delay", "0s"]), [json!(["b", 6])]);
+}
+
 #[test]
 fn a_timeout_in_the_past_is_refused_and_the_one_that_was_set_stays() {
     let place = event_by_event("facts-event", "");
