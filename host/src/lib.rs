@@ -12,11 +12,13 @@
 //!   sandbox that it runs in.
 //! - [`imported`] are the states that a batch puts in.
 //! - [`staged`] collects what the calls decided, and [`state`] commits it.
-//! - [`sink`] takes the outputs, [`progress`] tells what was done.
+//! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store.
+//! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
 //!
 //! [`event`], [`clock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
+pub mod checkpoint;
 pub mod clock;
 pub mod config;
 pub mod description;
@@ -36,6 +38,7 @@ pub mod limits;
 pub mod partition;
 pub mod plan;
 pub mod progress;
+pub mod release;
 pub mod scenario;
 pub mod sink;
 pub mod source;

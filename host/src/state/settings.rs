@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// `KEYF`: marks the files as ours for `file` and for a host that is pointed at the wrong file.
 const APPLICATION_ID: i32 = 0x4b45_5946;
-/// The version of all tables. A host refuses files of another version. 1 was before the undo table; no release wrote it.
-const FORMAT_VERSION: i32 = 2;
+/// The version of all tables. A host refuses files of another version. No release wrote those before 3.
+const FORMAT_VERSION: i32 = 3;
 /// Earlier versions of SQLite could corrupt a file in WAL mode (the WAL-reset bug).
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// 16 MiB of WAL before a checkpoint: the knee between throughput and stalls.
