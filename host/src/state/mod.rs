@@ -24,7 +24,7 @@ mod state_table;
 mod undo_table;
 mod view;
 
-pub use dead_letter_table::{DeadEvent, DeadLetter};
+pub use dead_letter_table::{DeadEvent, DeadLetter, KeptLetter};
 pub use delta::DeltaBuilder;
 pub use outbox_table::OutputBlock;
 pub use partition_db::{Commit, Loaded, PartitionDb};
