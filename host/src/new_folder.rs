@@ -1,7 +1,7 @@
 //! [`NewFolder`]: a folder that appears whole. It is made under another name beside its place, and renamed when it is done; what a
 //! crash leaves there is thrown away by the next attempt.
 
-use crate::host::FolderLock;
+use crate::folder_lock::FolderLock;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -77,7 +77,7 @@ impl RestoredPlans {
                 .0
                 .checked_sub(1)
                 .map_or(String::new(), |before| format!(": restore to batch {before} with --batch {before} --fork"));
-            bail!("{} is {what}, and a part of the state has to run that batch again{before}", object.name());
+            bail!("{} is {what}, and that batch has to be run or delivered again{before}", object.name());
         }
         self.left_out = (batch.0 + 1..=last.map_or(0, |last| last.0)).map(BatchId).collect();
         let is_end = self.left_out.is_empty() && !is_damaged;
