@@ -112,7 +112,10 @@ fn compare(folder: &std::path::Path, versions: &Versions) -> Result<()> {
             let text = std::str::from_utf8(&row.key)?;
             let number: u64 = text.trim_start_matches("user-").parse().context("a key has another form")?;
             let expected = state(number, versions[number as usize]);
-            ensure!(row.state == Some((expected, 1)) && row.timeout == Some(timeout(number)), "the row of {text} differs");
+            ensure!(
+                row.state == Some((expected, 1)) && row.timeout == Some(timeout(number)),
+                "the row of {text} differs"
+            );
             Ok(())
         })?;
     }
@@ -147,7 +150,12 @@ fn commit(store: &CheckpointStore, batch: BatchId, partitions: Vec<PartitionComm
     let at = |batch: u64| Position { offset: batch, line: batch };
     let plan = Plan {
         batch,
-        ranges: vec![OffsetRange { input: InputId(0), file: "bench".to_owned(), from: at(batch.0), to: at(batch.0 + 1) }],
+        ranges: vec![OffsetRange {
+            input: InputId(0),
+            file: "bench".to_owned(),
+            from: at(batch.0),
+            to: at(batch.0 + 1),
+        }],
         time: Millis(0),
         watermark: Some(Millis(0)),
         late_watermark: Some(Millis(0)),
