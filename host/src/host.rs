@@ -23,7 +23,6 @@ use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
 use anyhow::{Context, Result, ensure};
-use folder_lock::FolderLock;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -32,6 +31,7 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 pub use delivery::BatchOutcome;
+pub use folder_lock::FolderLock;
 pub use settings::{InputSettings, Settings};
 
 /// Batches that run while the next one is read. More would only take memory: partitions run them one after another.

@@ -58,7 +58,7 @@ impl CheckpointStore {
             let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().with_context(attempt)?;
             return Self::new(Arc::new(store), Path::parse(path).with_context(attempt)?, url);
         }
-        let folder = url.strip_prefix("file://").unwrap_or(url);
+        let folder = folder_of(url);
         if let Some((scheme, _)) = folder.split_once("://") {
             bail!("{url}: checkpoints are kept in a folder or at s3://BUCKET/PATH, not at {scheme}://");
         }
@@ -66,6 +66,16 @@ impl CheckpointStore {
         // Synced, as an object store does: a machine that loses its power must not lose what was said to be there.
         let store = LocalFileSystem::new_with_prefix(folder).with_context(attempt)?.with_fsync(true);
         Self::new(Arc::new(store), Path::default(), url)
+    }
+
+    /// Opens a checkpoint that is only read: a folder that is not there is not made.
+    pub fn open_to_read(url: &str) -> Result<Self> {
+        let folder = std::path::Path::new(folder_of(url));
+        ensure!(
+            url.contains("://") && !url.starts_with("file://") || folder.is_dir(),
+            "there is no checkpoint at {url}"
+        );
+        Self::open(url)
     }
 
     /// A checkpoint in a store that was opened elsewhere, below a path in it.
@@ -201,6 +211,11 @@ impl CheckpointStore {
     fn attempt(&self, what: &str, object: &Object) -> String {
         format!("failed to {what} {}/{}", self.url.trim_end_matches('/'), object.name())
     }
+}
+
+/// The path in the URL of a folder.
+fn folder_of(url: &str) -> &str {
+    url.strip_prefix("file://").unwrap_or(url)
 }
 
 #[cfg(test)]

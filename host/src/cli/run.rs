@@ -236,13 +236,8 @@ fn identity(config: &Config, component: &Component, folder: &Path) -> Result<Ide
         watermark_policy: config.watermark_policy.or(kept_policy).unwrap_or_default(),
         record_bytes_max: config.record_bytes_max,
         csv_text: config.csv_text.clone(),
-        id: found.map_or_else(new_id, |found| found.id),
+        id: found.map_or_else(|| Identity::new_id(&Clock::System), |found| found.id),
     })
-}
-
-fn new_id() -> String {
-    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
-    format!("{random:016x}{:016x}", Clock::System.now().0)
 }
 
 fn host_settings(

@@ -76,6 +76,11 @@ impl History {
     }
 }
 
+/// A file whose rows were all put in at once, as of this batch: nothing leads back behind it.
+pub(super) fn begin(connection: &Connection, batch: BatchId) -> Result<()> {
+    meta_table::set(connection, META_OLDEST, batch.0)
+}
+
 /// The oldest batch that can be read; none before the first commit.
 pub(super) fn oldest(connection: &Connection) -> Result<Option<BatchId>> {
     Ok(meta_table::get(connection, META_OLDEST)?.map(BatchId))

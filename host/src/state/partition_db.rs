@@ -26,13 +26,13 @@ const ROTATION_COMMITS: usize = 64;
 /// When the overlay takes more memory than this, a commit folds more groups.
 const OVERLAY_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-const META_PARTITION: &str = "partition";
+pub(super) const META_PARTITION: &str = "partition";
 pub(super) const META_PARTITIONS: &str = "partitions";
 pub(super) const META_BATCH: &str = "batch";
-const META_ROWS: &str = "rows";
+pub(super) const META_ROWS: &str = "rows";
 
 /// The tables of a partition's file.
-const SCHEMA: &[&str] = &[
+pub(super) const SCHEMA: &[&str] = &[
     meta_table::SCHEMA,
     state_table::SCHEMA,
     delta_table::SCHEMA,

@@ -59,6 +59,31 @@ impl PlanLog {
         Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint })
     }
 
+    /// Makes the log of a restored data folder: plans in order without gaps, how far all plans ever have read, and how far
+    /// delivery had come.
+    pub fn restore(
+        folder: &Path,
+        identity: &Identity,
+        description: &serde_json::Value,
+        plans: &[Plan],
+        positions: &Positions,
+        delivered: Option<BatchId>,
+    ) -> Result<()> {
+        let mut log = Self::open(folder, identity)?;
+        meta_table::set(&log.connection, META_DESCRIPTION, description.to_string())?;
+        log.write(|transaction| {
+            let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
+            for plan in plans {
+                insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
+            }
+            for ((input, file), to) in positions {
+                put_position(transaction, *input, file, *to)?;
+            }
+            set_delivered(transaction, delivered)
+        })
+        .context("failed to write the restored plans")
+    }
+
     /// The identity of the rule in a data folder; none when there is no plan log.
     pub fn identity(folder: &Path) -> Result<Option<Identity>> {
         let path = folder.join("plan.db");
@@ -106,11 +131,8 @@ impl PlanLog {
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
-            let mut position = transaction.prepare_cached(
-                "INSERT OR REPLACE INTO position (input, file, offset, line) VALUES (?1, ?2, ?3, ?4)",
-            )?;
             for OffsetRange { input, file, to, .. } in &plan.ranges {
-                position.execute(params![input.0, file, to.offset, to.line])?;
+                put_position(transaction, *input, file, *to)?;
             }
             if let Some(old) = needless {
                 transaction.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([old])?;
@@ -226,6 +248,13 @@ impl PlanLog {
         }
         Ok(plans)
     }
+}
+
+fn put_position(connection: &Connection, input: InputId, file: &str, to: Position) -> Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO position (input, file, offset, line) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![input.0, file, to.offset, to.line])?;
+    Ok(())
 }
 
 fn set_delivered(connection: &Connection, delivered: Option<BatchId>) -> Result<()> {
