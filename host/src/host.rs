@@ -351,7 +351,13 @@ impl Host {
             self.last = Some(plan.clone());
             self.settled = None;
         }
-        let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered, shipped: self.shipped() };
+        let work = Work {
+            plan: Arc::new(plan),
+            component,
+            input: Arc::new(input),
+            delivered: self.delivered,
+            shipped: self.shipped(),
+        };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });

@@ -33,7 +33,9 @@ impl Release for AfterCheckpoint {
                 Err(error) if is_trouble_of_store(&error) => {
                     let (wait, is_first) = backoff.failed();
                     if is_first {
-                        warn!("{error:#}: outputs are held back until it can be told whether another host has taken over");
+                        warn!(
+                            "{error:#}: outputs are held back until it can be told whether another host has taken over"
+                        );
                     }
                     self.ledger.pause(wait, gives_up);
                     if gives_up() || self.ledger.is_stopping() {

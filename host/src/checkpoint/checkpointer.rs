@@ -102,8 +102,7 @@ impl Checkpointer {
             every: settings.snapshot_batches,
             retained: settings.retained,
         };
-        let threads =
-            vec![start("uploader", move || uploader.run())?, start("snapshots", move || snapshots.run())?];
+        let threads = vec![start("uploader", move || uploader.run())?, start("snapshots", move || snapshots.run())?];
         Ok(Checkpointer {
             settings: settings.clone(),
             folder: folder.to_owned(),

@@ -1,6 +1,7 @@
 //! The fence: a plan without events that a host which takes a checkpoint over writes in the place where the host before would write
 //! its next one. Whoever of the two is slower finds a plan there: the new host adopts it, the old one stops.
 
+use super::import;
 use super::layout::{Folder, Object};
 use super::object::{self, Offsets};
 use super::store::{CheckpointStore, Created};
@@ -9,7 +10,9 @@ use crate::plan::Plan;
 use crate::source::stdin::spool_number;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, Seek};
+use std::path::Path;
+use tempfile::NamedTempFile;
 use tracing::warn;
 
 /// Writes the fence. Returns the plan that was faster, after what it names was fetched.
@@ -57,26 +60,39 @@ fn forget(store: &CheckpointStore, from: BatchId) -> Result<()> {
 /// Brings what a plan names into the data folder.
 fn fetch(store: &CheckpointStore, folder: &Path, plan: &Plan) -> Result<()> {
     let digest = plan.digest.strip_prefix("sha256:").unwrap_or(&plan.digest).to_owned();
-    let components = folder.join("components");
-    let path = components.join(format!("{digest}.wasm"));
-    fetch_file(store, &Object::Component(digest), &components, path)?;
-    let imports = folder.join("imports");
+    let path = folder.join("components").join(format!("{digest}.wasm"));
+    fetch_file(store, &Object::Component(digest), &path, |mut object, file| {
+        std::io::copy(&mut object, file)?;
+        Ok(())
+    })?;
     for range in plan.ranges.iter().filter(|range| range.input == InputId::IMPORTS) {
-        fetch_file(store, &Object::Import(range.file.clone()), &imports, imports.join(&range.file))?;
+        let path = folder.join("imports").join(&range.file);
+        fetch_file(store, &Object::Import(range.file.clone()), &path, |object, file| import::read(object, file))?;
     }
     Ok(())
 }
 
-fn fetch_file(store: &CheckpointStore, object: &Object, folder: &Path, path: PathBuf) -> Result<()> {
+/// Fetches an object that becomes a file, which appears whole.
+fn fetch_file(
+    store: &CheckpointStore,
+    object: &Object,
+    path: &Path,
+    read: impl FnOnce(BufReader<File>, &mut NamedTempFile) -> Result<()>,
+) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    let attempt = || format!("failed to fetch {}", object.name());
-    fs::create_dir_all(folder).with_context(attempt)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(attempt)?;
-    let found = store.download(object, &mut file)?;
-    found.with_context(|| format!("{} is missing, and a plan names it", object.name()))?;
-    file.as_file().sync_all().with_context(attempt)?;
-    file.persist(&path).with_context(attempt)?;
-    File::open(folder)?.sync_all().with_context(attempt)
+    let fetch = || -> Result<()> {
+        let folder = path.parent().context("a file lies in a folder")?;
+        fs::create_dir_all(folder)?;
+        let mut local = tempfile::tempfile_in(folder)?;
+        store.download(object, &mut local)?.context("it is missing, and a plan names it")?;
+        local.rewind()?;
+        let mut file = NamedTempFile::new_in(folder)?;
+        read(BufReader::new(local), &mut file)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(File::open(folder)?.sync_all()?)
+    };
+    fetch().with_context(|| format!("failed to fetch {}", object.name()))
 }

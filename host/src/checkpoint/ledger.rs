@@ -99,7 +99,9 @@ impl Ledger {
     }
 
     pub fn fail(&self, error: &anyhow::Error) {
-        self.change(|marks| drop(marks.failure.get_or_insert_with(|| format!("{error:#}"))));
+        self.change(|marks| {
+            marks.failure.get_or_insert_with(|| format!("{error:#}"));
+        });
     }
 
     pub fn set_trouble(&self, is_in_trouble: bool) {

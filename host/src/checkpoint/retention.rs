@@ -30,7 +30,8 @@ struct Contents {
 /// Deletes what nobody needs, with so many snapshots of each partition kept, until it is done or given up.
 pub(super) fn delete_needless(store: &CheckpointStore, retained: usize, give_up: &dyn Fn() -> bool) -> Result<()> {
     let objects: Vec<Object> = store.list(Folder::All)?.into_iter().map(|listed| listed.object).collect();
-    let newest = objects.iter().filter_map(|object| if let Object::Commit(batch) = object { Some(*batch) } else { None });
+    let newest =
+        objects.iter().filter_map(|object| if let Object::Commit(batch) = object { Some(*batch) } else { None });
     let Some(newest) = newest.max().map(Object::Commit) else { return Ok(()) };
     let Some(found) = store.read(&newest)? else { return Ok(()) };
     // A commit that is damaged says nothing. The next one will.

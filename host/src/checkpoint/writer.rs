@@ -4,6 +4,7 @@
 //! anew; or it is another host's, and then this one must stop.
 
 use super::epochs;
+use super::import;
 use super::layout::Object;
 use super::object::{self, Commit, Delta, Offsets, PartitionCommit};
 use super::refusal::Refusal;
@@ -16,7 +17,8 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::io::{BufReader, BufWriter, Read, Seek};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -83,12 +85,7 @@ impl Writer {
     }
 
     /// Writes a commit.
-    pub fn commit(
-        &self,
-        batch: BatchId,
-        delivered: Option<BatchId>,
-        partitions: Vec<PartitionCommit>,
-    ) -> Result<()> {
+    pub fn commit(&self, batch: BatchId, delivered: Option<BatchId>, partitions: Vec<PartitionCommit>) -> Result<()> {
         let object = Object::Commit(batch);
         let commit = Commit { epoch: self.epoch, time: self.clock.now(), delivered, partitions };
         let bytes = object::to_text(&commit)?;
@@ -157,25 +154,39 @@ impl Writer {
     /// The component and the imports that a plan names.
     fn what_it_names(&mut self, plan: &Plan) -> Result<()> {
         let digest = plan.digest.strip_prefix("sha256:").unwrap_or(&plan.digest).to_owned();
-        let path = self.folder.join("components").join(format!("{digest}.wasm"));
-        self.file(Object::Component(digest), path)?;
+        let component = Object::Component(digest.clone());
+        if !self.known.contains(&component) {
+            let path = self.folder.join("components").join(format!("{digest}.wasm"));
+            let bytes = fs::read(&path).with_context(|| cannot_read(&path))?;
+            self.create_or_mend(&component, bytes.into())?;
+            self.known.insert(component);
+        }
         for range in plan.ranges.iter().filter(|range| range.input == InputId::IMPORTS) {
-            self.file(Object::Import(range.file.clone()), self.folder.join("imports").join(&range.file))?;
+            let object = Object::Import(range.file.clone());
+            if !self.known.contains(&object) {
+                self.import(&object, &self.folder.join("imports").join(&range.file))?;
+                self.known.insert(object);
+            }
         }
         Ok(())
     }
 
-    fn file(&mut self, object: Object, path: PathBuf) -> Result<()> {
-        if self.known.contains(&object) {
-            return Ok(());
+    fn import(&self, object: &Object, path: &Path) -> Result<()> {
+        let attempt = || cannot_read(path);
+        let mut compressed = tempfile::tempfile_in(&self.folder).with_context(attempt)?;
+        import::write(BufReader::new(File::open(path).with_context(attempt)?), BufWriter::new(&compressed))
+            .with_context(attempt)?;
+        let length = compressed.metadata()?.len();
+        compressed.rewind()?;
+        if length > COMPARED_BYTES_MAX {
+            return self.store.upload(object, compressed);
         }
-        let attempt = || format!("failed to read {}, which a plan names", path.display());
-        if fs::metadata(&path).with_context(attempt)?.len() > COMPARED_BYTES_MAX {
-            self.store.upload(&object, File::open(&path).with_context(attempt)?)?;
-        } else {
-            self.create_or_mend(&object, fs::read(&path).with_context(attempt)?.into())?;
-        }
-        self.known.insert(object);
-        Ok(())
+        let mut bytes = Vec::new();
+        compressed.read_to_end(&mut bytes)?;
+        self.create_or_mend(object, bytes.into())
     }
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("failed to read {}, which a plan names", path.display())
 }

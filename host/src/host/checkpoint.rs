@@ -1,18 +1,15 @@
 //! The host and its checkpoint: what it tells the checkpoint, and where it waits for it.
 
-use super::{Host, POLL, wait};
+use super::{Host, POLL, Settings, wait};
 use crate::checkpoint::Checkpointer;
+use crate::clock::Clock;
 use crate::event::{BatchId, RecordBatch};
-use crate::partition::PartitionReport;
 use crate::plan::{Identity, Plan};
 use crate::release::{AfterCommit, Release};
 use crate::state::{PlanLog, Shipped};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-use super::Settings;
-use crate::clock::Clock;
 
 /// Opens the checkpoint of a data folder, when there is to be one.
 pub(super) fn open(
