@@ -108,7 +108,8 @@ impl RestoredPlans {
         let bases = catalogue.positions.range(..=last).rev();
         let bases = bases.map(|(batch, read)| (batch.0 + 1, read.to_positions())).chain([(0, Positions::new())]);
         for (next, mut positions) in bases {
-            let plans = catalogue.plans.range(BatchId(next)..=last).map(|(_, plan)| plan);
+            // Half open: there may be no plan after the positions.
+            let plans = catalogue.plans.range(BatchId(next)..BatchId(last.0 + 1)).map(|(_, plan)| plan);
             if plans.clone().count() as u64 != last.0 + 1 - next {
                 continue;
             }
