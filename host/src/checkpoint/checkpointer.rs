@@ -85,6 +85,10 @@ impl Checkpointer {
         ledger.shipped(shipped);
         ledger.committed(committed.into_iter().min().flatten());
         ledger.delivered(plan_log.delivered()?);
+        let needs_beginning = whole_from.iter().any(|from| from.0 > next);
+        if !needs_beginning {
+            ledger.has_begun();
+        }
         let writer = || Writer::new(Arc::clone(store), folder.to_owned(), epoch, clock.clone());
         let uploader = Uploader {
             ledger: Arc::clone(&ledger),
@@ -110,7 +114,7 @@ impl Checkpointer {
             epoch,
             ledger,
             threads,
-            needs_beginning: whole_from.iter().any(|from| from.0 > next),
+            needs_beginning,
             is_holding_back: AtomicBool::new(false),
         })
     }
@@ -149,16 +153,14 @@ impl Checkpointer {
         self.ledger.delivered(batch);
     }
 
-    /// What a crash interrupted is finished, and no batch is running: uploading begins.
-    pub fn begin(&mut self, plan_log: &PlanLog, last: Option<BatchId>) -> Result<()> {
-        let beginning = match last.filter(|_| std::mem::take(&mut self.needs_beginning)) {
-            None => None,
-            Some(batch) => {
-                let delivered = self.ledger.reached().delivered;
-                Some(Beginning::take(&self.folder, self.partitions, batch, delivered, &plan_log.positions()?)?)
-            }
-        };
-        self.ledger.begin(beginning);
+    /// No batch is running: when what the batches before did is not kept, the checkpoint begins now. Unless a run was stopped before
+    /// it had finished what a crash interrupted: then the next one begins it.
+    pub fn begin(&mut self, plan_log: &PlanLog) -> Result<()> {
+        let Reached { planned, committed, delivered, .. } = self.ledger.reached();
+        let Some(batch) = committed.filter(|_| self.needs_beginning && committed == planned) else { return Ok(()) };
+        let taken = Beginning::take(&self.folder, self.partitions, batch, delivered, &plan_log.positions()?)?;
+        self.needs_beginning = false;
+        self.ledger.begin(taken);
         Ok(())
     }
 

@@ -37,6 +37,8 @@ struct Marks {
     reached: Reached,
     /// Nothing is uploaded before: partitions must have come to the same batch first.
     is_begun: bool,
+    /// What is uploaded first is at hand, or on its way.
+    is_beginning: bool,
     beginning: Option<Beginning>,
     is_stopping: bool,
     /// Why no further batch will ever be shipped.
@@ -77,15 +79,15 @@ impl Ledger {
         self.change(|marks| marks.reached.shipped = marks.reached.shipped.max(batch));
     }
 
-    /// Lets the threads begin, with what has to come first.
-    pub fn begin(&self, beginning: Option<Beginning>) {
+    /// What has to come first.
+    pub fn begin(&self, beginning: Beginning) {
         self.change(|marks| {
-            marks.is_begun |= beginning.is_none();
-            marks.beginning = beginning;
+            marks.is_beginning = true;
+            marks.beginning = Some(beginning);
         });
     }
 
-    /// The beginning is in the checkpoint.
+    /// Nothing has to come first, or it is in the checkpoint.
     pub fn has_begun(&self) {
         self.change(|marks| marks.is_begun = true);
     }
@@ -189,6 +191,10 @@ impl Ledger {
             let left = committed.map_or(0, |batch| batch.0 + 1) - shipped.min(committed).map_or(0, |batch| batch.0 + 1);
             let has_snapshots = marks.no_snapshot_due_at == Some(shipped) || committed.is_none();
             let is_asked_to_stop = stop.load(Ordering::Relaxed);
+            if !marks.is_begun && !marks.is_beginning {
+                // A run that was stopped before it could begin.
+                return Ok(left);
+            }
             if left == 0 && (has_snapshots || is_asked_to_stop) || is_asked_to_stop && marks.is_in_trouble {
                 return Ok(left);
             }

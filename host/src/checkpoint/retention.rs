@@ -1,6 +1,6 @@
 //! Retention: which objects of a checkpoint nobody needs any more.
 //!
-//! Kept are the newest snapshots of each partition that are committed, and every plan, commit and delta after the oldest of them, so
+//! Kept are the newest snapshots of each partition that are committed, and every plan, commit and delta from the oldest of them on, so
 //! that each of these snapshots alone would do; and what holds outputs that are not known to be delivered. Objects are deleted oldest
 //! first and commits before deltas, so a deletion that is cut short leaves what a later one finishes.
 
@@ -94,10 +94,9 @@ impl Contents {
         let old = |batches: &BTreeSet<BatchId>| below(batches, lowest).into_iter().filter(|batch| is_delivered(*batch));
         let mut needless: Vec<Object> = old(&self.commits).map(Object::Commit).collect();
         needless.extend(old(&self.plans).map(Object::Offsets));
-        let is_old = |(batch, partition): &&(BatchId, PartitionId)| {
-            floors.get(partition).is_some_and(|floor| batch <= floor) && is_delivered(*batch)
-        };
-        needless.extend(self.deltas.iter().filter(is_old).map(|&(batch, partition)| Object::Delta(partition, batch)));
+        // Also those that only the snapshots of other partitions need: what a commit names is there as long as the commit is.
+        let old = self.deltas.range(..(lowest, PartitionId(0))).filter(|(batch, _)| is_delivered(*batch));
+        needless.extend(old.map(|&(batch, partition)| Object::Delta(partition, batch)));
         for (partition, floor) in floors {
             let snapshots = self.snapshots.get(&partition).into_iter().flat_map(|snapshots| below(snapshots, floor));
             needless.extend(snapshots.map(|batch| Object::Snapshot(partition, batch)));

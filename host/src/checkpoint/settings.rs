@@ -2,6 +2,7 @@
 
 use super::store::CheckpointStore;
 use serde::Deserialize;
+use std::fmt;
 use std::sync::Arc;
 
 /// A snapshot of each partition in so many batches: a restore then reads at most so many deltas after it.
@@ -35,6 +36,13 @@ pub struct CheckpointSettings {
     pub retained: usize,
     /// When more batches than this wait, the source is held back.
     pub lag_batches: u64,
+}
+
+impl fmt::Debug for CheckpointSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CheckpointSettings { store, release, snapshot_batches, retained, lag_batches } = self;
+        write!(f, "{} {release:?} {snapshot_batches} {retained} {lag_batches}", store.url())
+    }
 }
 
 impl CheckpointSettings {

@@ -69,11 +69,7 @@ impl Host {
 
     /// No batch is running: what a crash interrupted is finished.
     pub(super) fn begin_checkpoint(&mut self) -> Result<()> {
-        let last = self.last.as_ref().map(|last| last.batch);
-        match &mut self.checkpoint {
-            Some(checkpoint) => checkpoint.begin(&self.plan_log, last),
-            None => Ok(()),
-        }
+        self.checkpoint.as_mut().map_or(Ok(()), |checkpoint| checkpoint.begin(&self.plan_log))
     }
 
     /// A plan was written.

@@ -4,6 +4,7 @@ pub mod answers;
 pub mod card_sessions;
 pub mod command;
 pub mod data;
+pub mod faulty_store;
 pub mod folder;
 pub mod host;
 pub mod place;
