@@ -15,21 +15,38 @@
 //! Objects are only ever created. One that is there already is either the same, and then all is well, or somebody else's. A batch's
 //! objects appear in the order plan, deltas, commit: who finds a commit finds everything before it.
 
+mod after_checkpoint;
+mod backoff;
+mod beginning;
 mod catalogue;
+mod checkpointer;
 mod deltas;
+mod epochs;
 pub mod fault;
+mod fence;
 pub mod import;
 pub mod layout;
+mod ledger;
 pub mod listing;
 pub mod object;
 mod partition_restore;
 pub mod positions;
+mod refusal;
 pub mod restore;
 mod restored_plans;
+pub mod retention;
+pub mod settings;
 pub mod snapshot;
+mod snapshots;
 pub mod store;
 pub mod summary;
+pub mod take_over;
+mod uploader;
 pub mod verify;
+mod writer;
 
+pub use checkpointer::Checkpointer;
 pub use layout::Object;
+pub use settings::{CheckpointSettings, ReleaseMode};
 pub use store::{CheckpointStore, Created};
+pub use take_over::take_over;

@@ -60,6 +60,17 @@ pub(super) fn insert(connection: &Connection, batch: BatchId, letters: &[DeadLet
     Ok(())
 }
 
+/// The letters of a batch, in their order.
+pub(super) fn of_batch(connection: &Connection, batch: BatchId) -> Result<Vec<DeadLetter>> {
+    let mut statement = connection.prepare_cached("SELECT letter FROM dead_letter WHERE batch = ?1 ORDER BY number")?;
+    let mut rows = statement.query([batch.0])?;
+    let mut letters = Vec::new();
+    while let Some(row) = rows.next()? {
+        letters.push(serde_json::from_str(row.get_ref(0)?.as_str()?)?);
+    }
+    Ok(letters)
+}
+
 /// Calls `each` with every letter, oldest first.
 pub(super) fn scan(connection: &Connection, mut each: impl FnMut(BatchId, DeadLetter) -> Result<()>) -> Result<()> {
     let mut statement = connection.prepare("SELECT batch, letter FROM dead_letter ORDER BY batch, number")?;

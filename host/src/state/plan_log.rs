@@ -3,6 +3,7 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
+use super::shipping::Shipped;
 use super::{meta_table, progress_table, settings};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
@@ -25,6 +26,7 @@ const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
 const META_SETTLED: &str = "settled";
 const META_DESCRIPTION: &str = "description";
+const META_CLAIMS: &str = "claims";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -36,6 +38,8 @@ pub struct PlanLog {
     progress: Vec<(BatchId, String)>,
     /// How far the watermark came when the input was used up; waits for the next transaction.
     settled: Option<Settled>,
+    /// Plans that are not in the checkpoint yet are kept.
+    shipped: Shipped,
 }
 
 impl PlanLog {
@@ -52,7 +56,7 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new(), settled: None })
+        Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint })
     }
 
     /// Makes the log of a restored data folder: plans in order without gaps, how far all plans ever have read, and how far
@@ -105,16 +109,32 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
+    /// How far batches lie in the checkpoint: later plans are kept whatever else is said.
+    pub fn set_shipped(&mut self, shipped: Shipped) {
+        self.shipped = shipped;
+    }
+
+    /// What the host has claimed of a checkpoint, as the checkpoint writes it.
+    pub fn claims(&self) -> Result<Option<String>> {
+        meta_table::get(&self.connection, META_CLAIMS)
+    }
+
+    /// Keeps what the host claims of a checkpoint, before it does.
+    pub fn set_claims(&self, claims: &str) -> Result<()> {
+        meta_table::set(&self.connection, META_CLAIMS, claims)
+    }
+
     /// Writes a plan, how far delivery had come, and the progress kept so far. Forgets plans of batches that were delivered
     /// long ago.
     pub fn append(&mut self, plan: &Plan, delivered: Option<BatchId>) -> Result<()> {
+        let needless = self.shipped.limit(delivered).and_then(|batch| batch.0.checked_sub(PLANS_KEPT));
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
             for OffsetRange { input, file, to, .. } in &plan.ranges {
                 put_position(transaction, *input, file, *to)?;
             }
-            if let Some(old) = delivered.and_then(|delivered| delivered.0.checked_sub(PLANS_KEPT)) {
+            if let Some(old) = needless {
                 transaction.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([old])?;
             }
             set_delivered(transaction, delivered)

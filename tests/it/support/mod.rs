@@ -5,6 +5,7 @@ pub mod card_sessions;
 pub mod checkpoint;
 pub mod command;
 pub mod data;
+pub mod faulty_store;
 pub mod folder;
 pub mod host;
 pub mod place;
