@@ -1,7 +1,9 @@
 //! [`Config`]: what a rule file and the command line ask for, checked. Text goes in, a value without holes comes out.
 
+mod checkpoint;
 mod inputs;
 
+use crate::checkpoint::ReleaseMode;
 use crate::host::Trigger;
 use crate::limits::Limits;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use checkpoint::Checkpoint;
 pub use inputs::{Input, InputTable};
 
 /// Records of one batch at most: large batches make durable commits cheap, and this many take some 20 MB.
@@ -71,6 +74,16 @@ pub struct Settings {
     pub batch_bytes: Option<usize>,
     /// Batches before the last one whose state can be read.
     pub history_batches: Option<u64>,
+    /// Where the state is kept besides the data folder: `s3://BUCKET/PATH`, or a folder.
+    pub checkpoint: Option<String>,
+    /// When outputs may leave.
+    pub release: Option<ReleaseMode>,
+    /// A snapshot of each partition goes to the checkpoint in so many batches.
+    pub snapshot_batches: Option<u64>,
+    /// Snapshots of each partition that are kept there.
+    pub checkpoints_retained: Option<usize>,
+    /// Batches that may wait for the checkpoint before the source is held back.
+    pub checkpoint_lag_batches: Option<u64>,
     /// Longer records are rejected.
     pub record_bytes_max: Option<usize>,
     /// CSV columns that stay text.
@@ -120,6 +133,8 @@ pub struct Config {
     pub batch_bytes: usize,
     /// Batches before the last one whose state can be read; 0 for none.
     pub history_batches: u64,
+    /// Where the state is kept besides the data folder, and how.
+    pub checkpoint: Option<Checkpoint>,
     /// Longer records are rejected.
     pub record_bytes_max: usize,
     /// CSV columns that stay text.
@@ -181,6 +196,11 @@ impl Settings {
             batch_events: self.batch_events.or(other.batch_events),
             batch_bytes: self.batch_bytes.or(other.batch_bytes),
             history_batches: self.history_batches.or(other.history_batches),
+            checkpoint: self.checkpoint.or(other.checkpoint),
+            release: self.release.or(other.release),
+            snapshot_batches: self.snapshot_batches.or(other.snapshot_batches),
+            checkpoints_retained: self.checkpoints_retained.or(other.checkpoints_retained),
+            checkpoint_lag_batches: self.checkpoint_lag_batches.or(other.checkpoint_lag_batches),
             record_bytes_max: self.record_bytes_max.or(other.record_bytes_max),
             csv_text: self.csv_text.or(other.csv_text),
             parameters: merge(self.parameters, other.parameters),
@@ -204,6 +224,7 @@ impl Settings {
             ensure!(bytes <= BATCH_BYTES_MAX, "batch-bytes is {bytes}: at most {BATCH_BYTES_MAX} are possible");
         }
         let inputs = self.check_inputs()?;
+        let checkpoint = Checkpoint::of(&self)?;
         let partitions = self.partitions;
         if let Some(count) = partitions {
             ensure!((1..=PARTITIONS_MAX).contains(&count), "partitions is {count}: 1 to {PARTITIONS_MAX} are possible");
@@ -223,6 +244,7 @@ impl Settings {
             batch_events: at_least_one("batch-events", self.batch_events.unwrap_or(BATCH_EVENTS_DEFAULT))?,
             batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(batch_bytes_default))?,
             history_batches: self.history_batches.unwrap_or(HISTORY_BATCHES_DEFAULT),
+            checkpoint,
             record_bytes_max: self.record_bytes_max.unwrap_or(RECORD_BYTES_MAX_DEFAULT),
             csv_text: self.csv_text.unwrap_or_default(),
             parameters: parameters(self.parameters)?,
@@ -243,6 +265,7 @@ impl Settings {
             }),
             initial_state: self.initial_state.map(|path| folder.join(path)),
             data: self.data.map(|path| folder.join(path)),
+            checkpoint: self.checkpoint.map(|url| if checkpoint::is_url(&url) { url } else { join(url) }),
             output: self.output.map(|path| if path == Path::new("-") { path } else { folder.join(path) }),
             ..self
         }

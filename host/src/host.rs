@@ -1,18 +1,21 @@
 //! [`Host`]: one rule over its inputs: plans batches, hands them to the partitions, delivers their outputs.
 
 mod batch_query;
+mod checkpoint;
 mod delivery;
-mod folder_lock;
 mod settings;
 
+use crate::checkpoint::Checkpointer;
 use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
+use crate::folder_lock::FolderLock;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
 use crate::partition::{PartitionReport, Work};
 use crate::plan::{Plan, Settled};
 use crate::progress::{BatchTimes, Progress, new_run_id};
+use crate::release::{AfterCommit, Release};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
 use crate::state::PlanLog;
@@ -20,7 +23,6 @@ use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
 use anyhow::{Context, Result, ensure};
-use folder_lock::FolderLock;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -76,6 +78,9 @@ pub struct Host {
     settled: Option<Settled>,
     /// When the batch query began: all of its passes have the same processing time.
     query_time: Option<Millis>,
+    /// None when there is no checkpoint. It ends before the folder is unlocked.
+    checkpoint: Option<Checkpointer>,
+    release: Arc<dyn Release>,
     /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
     has_failed: bool,
     /// Held as long as the host lives, so that no second host writes the folder.
@@ -100,14 +105,18 @@ impl Host {
     ) -> Result<Self> {
         check_event_time(&component, &settings)?;
         ensure!(settings.inputs.len() == settings.identity.inputs.len(), "each input needs its settings");
+        if let Some(checkpoint) = &settings.checkpoint {
+            Checkpointer::check_new_folder(&checkpoint.store, &settings.folder)?;
+        }
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
         let lock = FolderLock::take(&settings.folder)?;
-        let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
+        let mut plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
         plan_log.set_description(component.description())?;
-        let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
+        let identity = PlanLog::identity(&settings.folder)?.context("the plan log was opened just now")?;
         let partitions = settings.identity.partitions;
         let workers = Workers::start(&settings.folder, partitions, settings.threads, settings.history_batches)?;
+        let checkpoint = checkpoint::open(&settings, &mut plan_log, &identity, &clock)?;
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
@@ -117,7 +126,7 @@ impl Host {
             imports::add_initial(&settings.folder, path, component.description().state_format, last.is_some())?;
         }
         let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
-        Ok(Host {
+        let mut host = Host {
             imports: Imports::new(&settings.folder),
             watermarks: Watermarks::new(settings.identity.watermark_policy, of_inputs),
             settings,
@@ -127,7 +136,7 @@ impl Host {
             sink,
             plan_log,
             workers,
-            id,
+            id: identity.id,
             run_id: new_run_id(),
             last,
             delivered,
@@ -135,9 +144,14 @@ impl Host {
             in_flight: VecDeque::new(),
             settled,
             query_time: None,
+            checkpoint,
+            release: Arc::new(AfterCommit),
             has_failed: false,
             _lock: lock,
-        })
+        };
+        host.release = host.release();
+        host.fence()?;
+        Ok(host)
     }
 
     /// Finishes what a crash interrupted: runs planned batches again and delivers outputs that are not known to be delivered.
@@ -167,7 +181,7 @@ impl Host {
             self.start(plan, component, input, times)?;
             self.settle_all(source, observer)?;
         }
-        Ok(())
+        self.begin_checkpoint()
     }
 
     /// Makes batches from a source until the trigger or `stop` ends it. Everything planned is finished before it returns.
@@ -199,6 +213,10 @@ impl Host {
             return self.plan_log.set_delivered(self.delivered);
         }
         while !stop.load(Ordering::Relaxed) {
+            if self.is_held_back(stop)? {
+                self.settle_all(source, observer)?;
+                continue;
+            }
             let mut times = BatchTimes::start(self.clock.now());
             let mut records = RecordBatch::default();
             let status = self.read(source, &mut records)?;
@@ -226,6 +244,7 @@ impl Host {
             }
         }
         self.settle_all(source, observer)?;
+        self.finish_checkpoint(stop)?;
         self.plan_log.set_delivered(self.delivered)
     }
 
@@ -321,6 +340,7 @@ impl Host {
         times.keyed();
         let plan = self.plan(&input, watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
+        self.tell_planned(plan.batch)?;
         times.planned();
         self.start(plan, Arc::clone(&self.component), input, times)
     }
@@ -330,7 +350,13 @@ impl Host {
             self.last = Some(plan.clone());
             self.settled = None;
         }
-        let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
+        let work = Work {
+            plan: Arc::new(plan),
+            component,
+            input: Arc::new(input),
+            delivered: self.delivered,
+            shipped: self.shipped(),
+        };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });

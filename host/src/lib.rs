@@ -12,12 +12,14 @@
 //!   sandbox that it runs in.
 //! - [`imported`] are the states that a batch puts in.
 //! - [`staged`] collects what the calls decided, and [`state`] commits it.
-//! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store.
+//! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store; [`backup`] copies a data folder, and
+//!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
 //!
 //! [`event`], [`clock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
+pub mod backup;
 pub mod checkpoint;
 pub mod clock;
 pub mod config;
@@ -25,6 +27,7 @@ pub mod description;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod folder_lock;
 pub mod r#gen;
 pub mod group;
 pub mod grouped;
@@ -35,6 +38,7 @@ pub mod input;
 pub mod inspection;
 pub mod kept_components;
 pub mod limits;
+pub mod new_folder;
 pub mod partition;
 pub mod plan;
 pub mod progress;

@@ -12,7 +12,7 @@ use crate::input::BatchInput;
 use crate::plan::Plan;
 use crate::staged::Staged;
 use crate::state::partition_db::Thresholds;
-use crate::state::{Commit, OutputBlock, PartitionDb};
+use crate::state::{Commit, OutputBlock, PartitionDb, Shipped};
 use crate::wasm::{CallError, Component, Reason};
 use anyhow::{Context, Result};
 use call::{Call, LoadedGroup, Taking};
@@ -43,6 +43,8 @@ pub struct Work {
     pub input: Arc<BatchInput>,
     /// Outputs up to this batch are delivered.
     pub delivered: Option<BatchId>,
+    /// How far batches lie in the checkpoint.
+    pub shipped: Shipped,
 }
 
 /// What a batch did in one partition.
@@ -356,6 +358,7 @@ impl<'a> Run<'a> {
             dead_letters: &staged.dead_letters,
             re_driven: &work.input.letters_of(partition),
             delivered: work.delivered,
+            shipped: work.shipped,
             thresholds,
         })?;
         report.outputs = staged.outputs;

@@ -1,5 +1,6 @@
 //! [`Plan`]: everything that decides what a batch gives, written down before it runs. [`Identity`]: what may never change.
 
+use crate::clock::Clock;
 use crate::event::{BatchId, Millis, OffsetRange};
 use crate::limits::Limits;
 use crate::watermark::WatermarkPolicy;
@@ -86,6 +87,12 @@ impl Plan {
 }
 
 impl Identity {
+    /// An id that no other folder has.
+    pub fn new_id(clock: &Clock) -> String {
+        let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
+        format!("{random:016x}{:016x}", clock.now().0)
+    }
+
     /// Whether events have a time: all inputs do, or none.
     pub fn has_event_time(&self) -> bool {
         self.inputs.iter().any(|input| input.event_time.is_some())

@@ -4,6 +4,7 @@
 
 mod batch_query;
 mod card_sessions;
+mod checkpoints;
 mod cli;
 mod compile_bomb;
 mod conformance;

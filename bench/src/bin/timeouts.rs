@@ -138,6 +138,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         history_batches: 0,
         threads: 2,
         batch_query: false,
+        checkpoint: None,
     };
     Host::open(settings, Clock::manual(Millis(0)), component, loader, Box::new(MemorySink::default()))
 }

@@ -12,6 +12,8 @@ pub enum Object {
     Epoch(u64),
     /// The plan of a batch.
     Offsets(BatchId),
+    /// How far all plans up to a batch have read every file, so that older plans can be deleted.
+    Positions(BatchId),
     /// That all partitions have committed a batch.
     Commit(BatchId),
     /// What a batch did in a partition.
@@ -33,6 +35,8 @@ pub enum Folder {
     Epochs,
     /// The plans.
     Offsets,
+    /// How far files were read.
+    Positions,
     /// The commits.
     Commits,
     /// Deltas and snapshots of a partition.
@@ -49,6 +53,7 @@ impl Object {
             Object::Metadata => "metadata".to_owned(),
             Object::Epoch(epoch) => format!("epoch/{epoch}"),
             Object::Offsets(batch) => format!("offsets/{batch}"),
+            Object::Positions(batch) => format!("positions/{batch}"),
             Object::Commit(batch) => format!("commits/{batch}"),
             Object::Delta(partition, batch) => format!("{OPERATOR}/{partition}/{batch}.delta"),
             Object::Snapshot(partition, batch) => format!("{OPERATOR}/{partition}/{batch}.snapshot"),
@@ -75,6 +80,7 @@ impl Object {
         match name.split_once('/')? {
             ("epoch", rest) => Some(Object::Epoch(number(rest)?)),
             ("offsets", rest) => Some(Object::Offsets(batch(rest)?)),
+            ("positions", rest) => Some(Object::Positions(batch(rest)?)),
             ("commits", rest) => Some(Object::Commit(batch(rest)?)),
             ("components", rest) => Some(Object::Component(rest.strip_suffix(".wasm")?.to_owned())),
             ("imports", rest) => Some(Object::Import(rest.to_owned())),
@@ -94,6 +100,7 @@ impl Folder {
             Folder::All => None,
             Folder::Epochs => Some("epoch".to_owned()),
             Folder::Offsets => Some("offsets".to_owned()),
+            Folder::Positions => Some("positions".to_owned()),
             Folder::Commits => Some("commits".to_owned()),
             Folder::Partition(partition) => Some(format!("{OPERATOR}/{partition}")),
         }
@@ -115,6 +122,7 @@ mod tests {
             Object::Metadata,
             Object::Epoch(7),
             Object::Offsets(BatchId(0)),
+            Object::Positions(BatchId(7)),
             Object::Commit(BatchId(12)),
             Object::Delta(PartitionId(3), BatchId(12)),
             Object::Snapshot(PartitionId(0), BatchId(9)),

@@ -142,6 +142,13 @@ pub fn of_text<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
     read().with_context(|| format!("failed to read {name}"))
 }
 
+/// Whether an object that is JSON is whole as far as one can tell, and of a version that this host does not know.
+pub fn is_of_other_version(bytes: &[u8]) -> bool {
+    let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let digits = first.strip_prefix(b"v").unwrap_or_default();
+    first != VERSION.as_bytes() && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
 impl Delta {
     /// Whether the batch did nothing, and no object is written.
     pub fn is_empty(&self) -> bool {

@@ -10,8 +10,10 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, WriteMultipart};
+use std::future::Future;
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Puts and gets at once: object stores answer slowly and serve many.
@@ -19,11 +21,15 @@ const AT_ONCE: usize = 8;
 /// Larger objects go in parts of this size, so that they need not be held in memory.
 const PART_BYTES: usize = 16 * 1024 * 1024;
 
+/// A request that is not answered for so long is given up, and may be tried again. The store's own attempts are within this time.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
 /// The object store that a checkpoint lies in.
 pub struct CheckpointStore {
     store: Arc<dyn ObjectStore>,
     root: Path,
     url: String,
+    answer_max: Duration,
     runtime: Runtime,
 }
 
@@ -58,7 +64,7 @@ impl CheckpointStore {
             let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build().with_context(attempt)?;
             return Self::new(Arc::new(store), Path::parse(path).with_context(attempt)?, url);
         }
-        let folder = url.strip_prefix("file://").unwrap_or(url);
+        let folder = folder_of(url);
         if let Some((scheme, _)) = folder.split_once("://") {
             bail!("{url}: checkpoints are kept in a folder or at s3://BUCKET/PATH, not at {scheme}://");
         }
@@ -68,10 +74,25 @@ impl CheckpointStore {
         Self::new(Arc::new(store), Path::default(), url)
     }
 
+    /// Opens a checkpoint that is only read: a folder that is not there is not made.
+    pub fn open_to_read(url: &str) -> Result<Self> {
+        let folder = std::path::Path::new(folder_of(url));
+        ensure!(
+            url.contains("://") && !url.starts_with("file://") || folder.is_dir(),
+            "there is no checkpoint at {url}"
+        );
+        Self::open(url)
+    }
+
     /// A checkpoint in a store that was opened elsewhere, below a path in it.
     pub fn new(store: Arc<dyn ObjectStore>, root: Path, url: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(CheckpointStore { store, root, url: url.to_owned(), runtime })
+        Ok(CheckpointStore { store, root, url: url.to_owned(), answer_max: ANSWER_MAX, runtime })
+    }
+
+    /// The same store, with requests given up that are not answered for so long.
+    pub fn with_answer_max(self, answer_max: Duration) -> Self {
+        CheckpointStore { answer_max, ..self }
     }
 
     /// Where it is, for people.
@@ -93,7 +114,8 @@ impl CheckpointStore {
     /// Writes an object in place of one that is damaged.
     pub fn overwrite(&self, object: &Object, bytes: Bytes) -> Result<()> {
         let path = object.path(&self.root);
-        self.runtime.block_on(self.store.put(&path, bytes.into())).with_context(|| self.attempt("write", object))?;
+        let put = self.store.put(&path, bytes.into());
+        self.runtime.block_on(self.answer(put)).with_context(|| self.attempt("write", object))?;
         Ok(())
     }
 
@@ -104,16 +126,17 @@ impl CheckpointStore {
             let mut part = Vec::new();
             (&mut content).take(PART_BYTES as u64).read_to_end(&mut part)?;
             if part.len() < PART_BYTES {
-                self.store.put(&path, part.into()).await?;
+                self.answer(self.store.put(&path, part.into())).await?;
                 return Ok(());
             }
-            let mut writer = WriteMultipart::new_with_chunk_size(self.store.put_multipart(&path).await?, PART_BYTES);
+            let mut writer =
+                WriteMultipart::new_with_chunk_size(self.answer(self.store.put_multipart(&path)).await?, PART_BYTES);
             while !part.is_empty() {
-                writer.wait_for_capacity(2).await?;
+                self.answer(writer.wait_for_capacity(2)).await?;
                 writer.put(std::mem::take(&mut part).into());
                 (&mut content).take(PART_BYTES as u64).read_to_end(&mut part)?;
             }
-            writer.finish().await?;
+            self.answer(writer.finish()).await?;
             anyhow::Ok(())
         };
         self.runtime.block_on(upload).with_context(|| self.attempt("write", object))
@@ -134,13 +157,13 @@ impl CheckpointStore {
     pub fn download(&self, object: &Object, mut to: impl Write) -> Result<Option<u64>> {
         let path = object.path(&self.root);
         let download = async {
-            let mut parts = match self.store.get(&path).await {
+            let mut parts = match self.answer(self.store.get(&path)).await {
                 Ok(found) => found.into_stream(),
                 Err(Error::NotFound { .. }) => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
             let mut bytes = 0;
-            while let Some(part) = parts.try_next().await? {
+            while let Some(part) = self.answer(parts.try_next()).await? {
                 to.write_all(&part)?;
                 bytes += part.len() as u64;
             }
@@ -153,7 +176,7 @@ impl CheckpointStore {
     pub fn list(&self, folder: Folder) -> Result<Vec<Listed>> {
         let prefix = folder.name().into_iter().flat_map(|name| name.split('/').map(str::to_owned).collect::<Vec<_>>());
         let prefix = prefix.fold(self.root.clone(), Path::join);
-        let found = self.runtime.block_on(self.store.list(Some(&prefix)).try_collect::<Vec<_>>());
+        let found = self.runtime.block_on(self.answer(self.store.list(Some(&prefix)).try_collect::<Vec<_>>()));
         let found = found.with_context(|| format!("failed to list {}/{prefix}", self.url))?;
         let listed = |meta: object_store::ObjectMeta| {
             let name: Vec<String> =
@@ -169,7 +192,7 @@ impl CheckpointStore {
     /// Deletes objects, one after another in their order. One that is gone already is no error.
     pub fn delete(&self, objects: &[Object]) -> Result<()> {
         for object in objects {
-            match self.runtime.block_on(self.store.delete(&object.path(&self.root))) {
+            match self.runtime.block_on(self.answer(self.store.delete(&object.path(&self.root)))) {
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error).with_context(|| self.attempt("delete", object)),
             }
@@ -179,7 +202,7 @@ impl CheckpointStore {
 
     async fn create_one(&self, object: &Object, bytes: Bytes) -> Result<Created> {
         let path = object.path(&self.root);
-        match self.store.put_opts(&path, PutPayload::from(bytes), PutMode::Create.into()).await {
+        match self.answer(self.store.put_opts(&path, PutPayload::from(bytes), PutMode::Create.into())).await {
             Ok(_) => Ok(Created::Written),
             Err(Error::AlreadyExists { .. }) => {
                 let found = self.read_one(object).await?;
@@ -191,16 +214,30 @@ impl CheckpointStore {
 
     async fn read_one(&self, object: &Object) -> Result<Option<Bytes>> {
         let read = async { self.store.get(&object.path(&self.root)).await?.bytes().await };
-        match read.await {
+        match self.answer(read).await {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error).with_context(|| self.attempt("read", object)),
         }
     }
 
+    /// The answer of the store; an error when there is none for too long.
+    async fn answer<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+        let answered = tokio::time::timeout(self.answer_max, request).await;
+        answered.unwrap_or_else(|_| {
+            let source = format!("no answer within {} s", self.answer_max.as_secs_f32()).into();
+            Err(Error::Generic { store: "checkpoint", source })
+        })
+    }
+
     fn attempt(&self, what: &str, object: &Object) -> String {
         format!("failed to {what} {}/{}", self.url.trim_end_matches('/'), object.name())
     }
+}
+
+/// The path in the URL of a folder.
+fn folder_of(url: &str) -> &str {
+    url.strip_prefix("file://").unwrap_or(url)
 }
 
 #[cfg(test)]

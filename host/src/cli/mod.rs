@@ -1,6 +1,9 @@
 //! The command line: one file for each subcommand. Results go to standard output, everything else to standard error.
 
+mod backup;
 mod build;
+mod bytes_bar;
+mod checkpoint;
 mod dead_letters;
 mod r#gen;
 mod inspect;
@@ -8,10 +11,13 @@ mod interrupt;
 mod load;
 mod new;
 mod progress;
+mod restore;
 mod run;
 mod state;
 mod style;
+mod table;
 mod test;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -52,6 +58,12 @@ enum Command {
     State(state::StateCommand),
     DeadLetters(dead_letters::DeadLettersArgs),
     Progress(progress::ProgressArgs),
+    Restore(restore::RestoreArgs),
+    Verify(verify::VerifyArgs),
+    /// Look into a checkpoint
+    #[command(subcommand, after_help = checkpoint::EXAMPLES)]
+    Checkpoint(checkpoint::CheckpointCommand),
+    Backup(backup::BackupArgs),
     /// Compile the component on standard input: the child that other commands start
     #[command(name = keyfold::wasm::compile::SUBCOMMAND, hide = true)]
     CompileComponent {
@@ -75,6 +87,10 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::State(command) => state::state(command),
         Command::DeadLetters(args) => dead_letters::dead_letters(args),
         Command::Progress(args) => progress::progress(args),
+        Command::Restore(args) => restore::restore(args),
+        Command::Verify(args) => verify::verify(args),
+        Command::Checkpoint(command) => checkpoint::checkpoint(command),
+        Command::Backup(args) => backup::backup(args),
         Command::CompileComponent { memory_bytes_max, cpu_seconds_max } => {
             keyfold::wasm::compile::child_main(*memory_bytes_max, *cpu_seconds_max)
         }

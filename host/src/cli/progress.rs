@@ -1,6 +1,6 @@
 //! `keyfold progress`: what the last batches of a rule did.
 
-use super::style;
+use super::table::table;
 use anyhow::{Context, Result};
 use keyfold::state::PlanLog;
 use serde_json::Value;
@@ -58,7 +58,8 @@ pub fn progress(args: &ProgressArgs) -> Result<()> {
         records.iter().try_for_each(|record| writeln!(stdout, "{record}"))?;
     } else {
         let rows = records.iter().map(|record| row(record)).collect::<Result<Vec<_>>>()?;
-        print_table(&rows, &mut stdout)?;
+        let heads = COLUMNS.map(|(head, _)| head);
+        table(heads, &rows).into_iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
     }
     Ok(stdout.flush()?)
 }
@@ -70,18 +71,4 @@ fn row(record: &str) -> Result<[String; COLUMNS.len()]> {
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
     }))
-}
-
-/// Every column as wide as its widest value, aligned to the right, so that numbers can be compared.
-fn print_table(rows: &[[String; COLUMNS.len()]], to: &mut impl Write) -> Result<()> {
-    let heads = COLUMNS.map(|(head, _)| head.to_owned());
-    let width = |column: usize| rows.iter().chain([&heads]).map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
-    let line = |row: &[String; COLUMNS.len()]| {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        cells.join("  ")
-    };
-    writeln!(to, "{}", style::faint(&line(&heads)))?;
-    rows.iter().try_for_each(|row| writeln!(to, "{}", line(row)))?;
-    Ok(())
 }

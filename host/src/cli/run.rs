@@ -1,10 +1,12 @@
 //! `keyfold run`: one rule over files or standard input.
 
+mod checkpoint_args;
 mod report;
 
 use super::load::{self, CacheArgs};
 use super::{dead_letters, interrupt};
 use anyhow::{Context, Result, ensure};
+use checkpoint_args::CheckpointArgs;
 use keyfold::clock::Clock;
 use keyfold::config::{Config, Input, OneOrMany, PARTITIONS_DEFAULT, Settings};
 use keyfold::event::InputId;
@@ -91,6 +93,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     history_batches: Option<u64>,
 
+    #[command(flatten)]
+    checkpoint: CheckpointArgs,
+
     /// A parameter of the rule, with a JSON value or plain text; may be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
@@ -119,6 +124,7 @@ const EXAMPLES: &str = "\
 Examples:
   keyfold run examples/fraud-session --input 'data/*.jsonl.zst' --data state --output alerts
   keyfold run rule.wasm --input events.csv --key /card --event-time /time --event-time-format rfc3339
+  keyfold run sessions --input data --data state --output alerts --checkpoint s3://backups/sessions
   tail -f events.jsonl | keyfold run rule.wasm --input - --key /user_id --data state";
 
 /// Runs the rule.
@@ -136,6 +142,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let folder = config.data.take().or(throw_away.as_ref().map(|folder| folder.path().to_owned()));
     let folder = folder.expect("a folder was named, or made just above");
 
+    let checkpoint = args.checkpoint.open(&config, &folder)?;
     let identity = identity(&config, &component, &folder)?;
     if let Some(output) = config.output.as_ref().filter(|output| config.batch && output.exists()) {
         let is_empty = std::fs::read_dir(output).is_ok_and(|mut files| files.next().is_none());
@@ -149,7 +156,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         Some(output) => Box::new(FilesSink::open(output)?),
         None => Box::new(StdoutSink),
     };
-    let settings = host_settings(&config, identity, folder.clone(), args.threads)?;
+    let settings = host::Settings { checkpoint, ..host_settings(&config, identity, folder.clone(), args.threads)? };
     let mut host = Host::open(settings, Clock::System, component.clone(), loader, sink)?;
     let mut source = source(&config, &folder)?;
     let mut report = Report::new(args, &config);
@@ -192,6 +199,11 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         follow: args.follow.then_some(true),
         batch_events: args.batch_events,
         history_batches: args.history_batches,
+        checkpoint: args.checkpoint.checkpoint.clone(),
+        release: args.checkpoint.release(),
+        snapshot_batches: args.checkpoint.snapshot_batches,
+        checkpoints_retained: args.checkpoint.checkpoints_retained,
+        checkpoint_lag_batches: args.checkpoint.checkpoint_lag_batches,
         parameters: parameters(&args.parameters)?,
         ..Settings::default()
     };
@@ -204,6 +216,8 @@ fn settings(args: &RunArgs) -> Result<Settings> {
     if args.batch {
         // What the file says of the stream does not hold for a batch query.
         (file.data, file.trigger, file.follow) = (None, None, None);
+        (file.checkpoint, file.release, file.snapshot_batches) = (None, None, None);
+        (file.checkpoints_retained, file.checkpoint_lag_batches) = (None, None);
     }
     Ok(flags.or(file))
 }
@@ -236,13 +250,8 @@ fn identity(config: &Config, component: &Component, folder: &Path) -> Result<Ide
         watermark_policy: config.watermark_policy.or(kept_policy).unwrap_or_default(),
         record_bytes_max: config.record_bytes_max,
         csv_text: config.csv_text.clone(),
-        id: found.map_or_else(new_id, |found| found.id),
+        id: found.map_or_else(|| Identity::new_id(&Clock::System), |found| found.id),
     })
-}
-
-fn new_id() -> String {
-    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
-    format!("{random:016x}{:016x}", Clock::System.now().0)
 }
 
 fn host_settings(
@@ -262,6 +271,7 @@ fn host_settings(
         batch: ReadLimit { records_max: config.batch_events, bytes_max: config.batch_bytes },
         threads: threads.unwrap_or(cores).min(INSTANCES_MAX as usize),
         batch_query: config.batch,
+        checkpoint: None,
         history_batches: if config.batch { 0 } else { config.history_batches },
     })
 }

@@ -6,7 +6,8 @@ use crate::event::{InputId, Millis, PartitionId};
 use crate::partition::PartitionReport;
 use crate::progress::{BatchRun, Progress, SourceRun};
 use crate::source::Source;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use std::sync::atomic::AtomicBool;
 
 impl Host {
     pub(super) fn settle_all(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
@@ -37,9 +38,11 @@ impl Host {
         let InFlight { work, reports, times } = done;
         let batch = work.plan.batch;
         let delivering = Stopwatch::start();
+        self.tell_committed(batch);
         let mut reports: Vec<PartitionReport> = reports.into_iter().flatten().collect();
         let output_bytes = reports.iter().map(|report| report.outputs.lines.len() as u64).sum();
         if self.delivered.is_none_or(|delivered| delivered < batch) {
+            ensure!(self.release.wait(batch, &AtomicBool::new(false))?, "batch {batch} was not released");
             let blocks: Vec<_> = reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
             self.sink
                 .deliver(batch, &blocks)
@@ -48,6 +51,7 @@ impl Host {
                 report.outputs.outputs = block.outputs;
             }
             self.delivered = Some(batch);
+            self.tell_delivered();
         }
         let run = BatchRun {
             id: &self.id,

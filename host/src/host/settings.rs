@@ -1,5 +1,6 @@
 //! [`Settings`]: what a host is made of.
 
+use crate::checkpoint::CheckpointSettings;
 use crate::config;
 use crate::extract::Extractor;
 use crate::limits::Limits;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub threads: usize,
     /// So many batches before the last one stay readable.
     pub history_batches: u64,
+    /// Where the state is kept besides the data folder, and how.
+    pub checkpoint: Option<CheckpointSettings>,
     /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
     pub batch_query: bool,
 }

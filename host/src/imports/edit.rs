@@ -48,7 +48,9 @@ pub struct EditDone {
     pub edit: Option<Edit>,
     /// Rows or events.
     pub rows: u64,
-    /// The first batch that took of it; none while it waits.
+    /// Whether a batch has taken it.
+    pub taken: bool,
+    /// The first batch that did; none while it waits, and when a restored folder does not know.
     pub batch: Option<BatchId>,
 }
 
@@ -143,7 +145,7 @@ pub fn re_drive(data_folder: &Path, events: &[RedrivenEvent], reason: Option<&st
 
 /// All edits of a data folder, oldest first.
 pub fn edits(data_folder: &Path) -> Result<Vec<EditDone>> {
-    let taken: HashMap<String, BatchId> = PlanLog::imported_files(data_folder)?.into_iter().collect();
+    let taken: HashMap<String, Option<BatchId>> = PlanLog::imported_files(data_folder)?.into_iter().collect();
     let mut edits = Vec::new();
     for (file, path) in files(data_folder)? {
         let mut edit = None;
@@ -155,7 +157,7 @@ pub fn edits(data_folder: &Path) -> Result<Vec<EditDone>> {
             }
         }
         let batch = taken.get(&file).copied();
-        edits.push(EditDone { file, edit, rows, batch });
+        edits.push(EditDone { file, edit, rows, taken: batch.is_some(), batch: batch.flatten() });
     }
     Ok(edits)
 }

@@ -163,6 +163,24 @@ impl Source for StdinSpool {
     }
 }
 
+/// The number of a file of the spool, by the name that plans have for it; none for other files.
+pub fn spool_number(file: &str) -> Option<u64> {
+    let digits = file.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".jsonl")?;
+    let is_ours = digits.len() >= 6 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_ours)
+}
+
+/// Lets the files of a new spool have greater numbers than this one, which plans and dead letters name and which is gone.
+pub fn begin_after(data_folder: &Path, number: u64) -> Result<()> {
+    let folder = data_folder.join(FOLDER);
+    let path = file_path(&folder, number);
+    let make = || -> io::Result<()> {
+        fs::create_dir_all(&folder)?;
+        File::create(&path)?.sync_all()
+    };
+    make().with_context(|| format!("cannot create {}", path.display()))
+}
+
 fn start_reading(mut input: impl Read + Send + 'static) -> Result<Receiver<io::Result<Vec<u8>>>> {
     let (sender, receiver) = sync_channel(BLOCKS_MAX);
     let read = move || {

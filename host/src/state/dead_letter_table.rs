@@ -17,6 +17,7 @@ pub(super) const SCHEMA: &str = "
         PRIMARY KEY (batch, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX dead_letter_reason ON dead_letter (reason);
+    CREATE INDEX dead_letter_re_driven ON dead_letter (re_driven) WHERE re_driven IS NOT NULL;
 ";
 
 /// What could not be handled, and why.
@@ -78,12 +79,42 @@ pub(super) fn insert(connection: &Connection, batch: BatchId, letters: &[DeadLet
     Ok(())
 }
 
+/// Puts a letter as it was kept elsewhere.
+pub(super) fn put(connection: &Connection, kept: &KeptLetter) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO dead_letter (batch, number, reason, letter, re_driven) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let KeptLetter { batch, number, re_driven, letter } = kept;
+    let text = serde_json::to_string(letter)?;
+    statement.execute(params![batch.0, number, letter.reason, text, re_driven.map(|batch| batch.0)])?;
+    Ok(())
+}
+
 /// Marks a letter whose events ran again in this batch.
 pub(super) fn mark_re_driven(connection: &Connection, letter: (BatchId, u64), batch: BatchId) -> Result<()> {
     let mut statement =
         connection.prepare_cached("UPDATE dead_letter SET re_driven = ?3 WHERE batch = ?1 AND number = ?2")?;
     statement.execute(params![letter.0.0, letter.1, batch.0])?;
     Ok(())
+}
+
+/// The letters whose events ran again in a batch: the batch and the number of each.
+pub(super) fn re_driven_in(connection: &Connection, batch: BatchId) -> Result<Vec<(BatchId, u64)>> {
+    let mut statement = connection
+        .prepare_cached("SELECT batch, number FROM dead_letter WHERE re_driven = ?1 ORDER BY batch, number")?;
+    let letters = statement.query_map([batch.0], |row| Ok((BatchId(row.get(0)?), row.get(1)?)))?;
+    Ok(letters.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The letters of a batch, in their order.
+pub(super) fn of_batch(connection: &Connection, batch: BatchId) -> Result<Vec<DeadLetter>> {
+    let mut statement = connection.prepare_cached("SELECT letter FROM dead_letter WHERE batch = ?1 ORDER BY number")?;
+    let mut rows = statement.query([batch.0])?;
+    let mut letters = Vec::new();
+    while let Some(row) = rows.next()? {
+        letters.push(serde_json::from_str(row.get_ref(0)?.as_str()?)?);
+    }
+    Ok(letters)
 }
 
 /// Calls `each` with every letter, oldest first.

@@ -2,17 +2,24 @@
 
 use crate::event::BatchId;
 use anyhow::Result;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) const SCHEMA: &str = "
     -- One blob for each batch: a changed state costs a few bytes here, and a page of its own only when it is folded.
-    CREATE TABLE delta (batch INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
+    -- `rows` is how many keys have state or a timeout after the batch, for who ships it later.
+    CREATE TABLE delta (batch INTEGER PRIMARY KEY, rows INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
 ";
 
-pub(super) fn insert(connection: &Connection, batch: BatchId, bytes: &[u8]) -> Result<()> {
-    let mut statement = connection.prepare_cached("INSERT INTO delta (batch, bytes) VALUES (?1, ?2)")?;
-    statement.execute(params![batch.0, bytes])?;
+pub(super) fn insert(connection: &Connection, batch: BatchId, rows: u64, bytes: &[u8]) -> Result<()> {
+    let mut statement = connection.prepare_cached("INSERT INTO delta (batch, rows, bytes) VALUES (?1, ?2, ?3)")?;
+    statement.execute(params![batch.0, rows, bytes])?;
     Ok(())
+}
+
+/// The rows after a batch and the blob; none when the batch changed nothing, or its delta was deleted.
+pub(super) fn get(connection: &Connection, batch: BatchId) -> Result<Option<(u64, Vec<u8>)>> {
+    let mut statement = connection.prepare_cached("SELECT rows, bytes FROM delta WHERE batch = ?1")?;
+    Ok(statement.query_row([batch.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
 /// Deletes the deltas up to this batch.

@@ -6,6 +6,7 @@
 //! so far before the oldest batch: with a history of H batches there are at most H + 64 deltas.
 
 use super::fold::Fold;
+use super::shipping::{self, Shipped};
 use super::{delta_table, meta_table, undo_table};
 use crate::event::{BatchId, KeyGroup};
 use anyhow::Result;
@@ -49,6 +50,7 @@ impl History {
         batch: BatchId,
         fold: &Fold,
         key_groups: &[KeyGroup],
+        shipped: Shipped,
     ) -> Result<Self> {
         let oldest = self.oldest_after(batch);
         let mut bases = self.bases.clone();
@@ -63,14 +65,20 @@ impl History {
         let lowest = key_groups.iter().map(|group| bases[usize::from(group.0)]).min().flatten();
         // What the oldest batch itself changed can be read, too.
         let before_oldest = oldest.0.checked_sub(1).map(BatchId);
-        if let Some(needless) = lowest.min(before_oldest) {
+        if let Some(needless) = shipped.limit(lowest.min(before_oldest)) {
             delta_table::delete_to(connection, needless)?;
+            shipping::note_deleted(connection, needless)?;
         }
         if self.oldest != Some(oldest) {
             meta_table::set(connection, META_OLDEST, oldest.0)?;
         }
         Ok(History { batches: self.batches, oldest: Some(oldest), bases })
     }
+}
+
+/// A file whose rows were all put in at once, as of this batch: nothing leads back behind it.
+pub(super) fn begin_at(connection: &Connection, batch: BatchId) -> Result<()> {
+    meta_table::set(connection, META_OLDEST, batch.0)
 }
 
 /// The oldest batch that can be read; none before the first commit.

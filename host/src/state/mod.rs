@@ -5,6 +5,7 @@
 //! see `history.rs`. State, timeouts, outputs, dead letters and offsets of a partition change in
 //! one transaction.
 
+pub mod backup;
 mod dead_letter_table;
 pub mod delta;
 mod delta_table;
@@ -19,7 +20,9 @@ pub mod partition_db;
 pub mod plan_log;
 mod progress_table;
 pub mod reader;
+pub mod restored;
 mod settings;
+pub mod shipping;
 mod state_table;
 mod undo_table;
 mod view;
@@ -29,3 +32,4 @@ pub use delta::DeltaBuilder;
 pub use outbox_table::OutputBlock;
 pub use partition_db::{Commit, Loaded, PartitionDb};
 pub use plan_log::PlanLog;
+pub use shipping::Shipped;

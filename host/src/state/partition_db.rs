@@ -9,6 +9,7 @@ use super::delta::{self, DeltaBuilder};
 use super::fold::Fold;
 use super::history::History;
 use super::overlay::Overlay;
+use super::shipping::{self, Shipped};
 use super::view::View;
 use super::{
     DeadLetter, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
@@ -25,13 +26,13 @@ const ROTATION_COMMITS: usize = 64;
 /// When the overlay takes more memory than this, a commit folds more groups.
 const OVERLAY_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-const META_PARTITION: &str = "partition";
+pub(super) const META_PARTITION: &str = "partition";
 pub(super) const META_PARTITIONS: &str = "partitions";
 pub(super) const META_BATCH: &str = "batch";
-const META_ROWS: &str = "rows";
+pub(super) const META_ROWS: &str = "rows";
 
 /// The tables of a partition's file.
-const SCHEMA: &[&str] = &[
+pub(super) const SCHEMA: &[&str] = &[
     meta_table::SCHEMA,
     state_table::SCHEMA,
     delta_table::SCHEMA,
@@ -84,6 +85,8 @@ pub struct Commit<'a> {
     pub re_driven: &'a [(BatchId, u64)],
     /// Outputs up to this batch are delivered, and leave the outbox.
     pub delivered: Option<BatchId>,
+    /// What is not in the checkpoint yet stays, delivered or not.
+    pub shipped: Shipped,
     /// The thresholds up to which timeouts were called.
     pub thresholds: Thresholds,
 }
@@ -248,15 +251,17 @@ impl PartitionDb {
 
         let transaction = self.connection.transaction().context("failed to begin the batch's transaction")?;
         fold.write(&transaction, &self.overlay, &self.folded)?;
-        let history = self.history.advance(&transaction, batch, &fold, &self.key_groups)?;
+        shipping::begin(&transaction, batch)?;
+        let history = self.history.advance(&transaction, batch, &fold, &self.key_groups, commit.shipped)?;
         if has_changes {
-            delta_table::insert(&transaction, batch, &delta)?;
+            delta_table::insert(&transaction, batch, rows, &delta)?;
         }
         if commit.outputs.outputs > 0 {
             outbox_table::insert(&transaction, batch, commit.outputs)?;
         }
-        if let Some(delivered) = commit.delivered {
-            outbox_table::delete_to(&transaction, delivered)?;
+        if let Some(needless) = commit.shipped.limit(commit.delivered) {
+            outbox_table::delete_to(&transaction, needless)?;
+            shipping::note_deleted(&transaction, needless)?;
         }
         dead_letter_table::insert(&transaction, batch, commit.dead_letters)?;
         for &letter in commit.re_driven {

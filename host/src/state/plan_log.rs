@@ -3,6 +3,7 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
+use super::shipping::Shipped;
 use super::{meta_table, progress_table, settings};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
@@ -14,11 +15,11 @@ use std::path::Path;
 const SCHEMA: &str = "
     -- One row for each batch that was planned.
     CREATE TABLE plan (batch INTEGER PRIMARY KEY, plan TEXT NOT NULL) STRICT;
-    -- How far each file of each input was read by all plans together, and the first batch that read of it: for an edit, that is
-    -- when it took effect.
+    -- How far each file of each input was read by all plans together, and the first batch that read of it, for an
+    -- edit when it took effect; NULL when a restored folder does not know.
     CREATE TABLE position (
         input INTEGER NOT NULL, file TEXT NOT NULL, offset INTEGER NOT NULL, line INTEGER NOT NULL,
-        first_batch INTEGER NOT NULL,
+        first_batch INTEGER,
         PRIMARY KEY (input, file)
     ) STRICT, WITHOUT ROWID;
 ";
@@ -27,6 +28,7 @@ const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
 const META_SETTLED: &str = "settled";
 const META_DESCRIPTION: &str = "description";
+const META_CLAIMS: &str = "claims";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -38,6 +40,8 @@ pub struct PlanLog {
     progress: Vec<(BatchId, String)>,
     /// How far the watermark came when the input was used up; waits for the next transaction.
     settled: Option<Settled>,
+    /// Plans that are not in the checkpoint yet are kept.
+    shipped: Shipped,
 }
 
 impl PlanLog {
@@ -54,7 +58,32 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new(), settled: None })
+        Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint })
+    }
+
+    /// Makes the log of a restored data folder: plans in order without gaps, how far all plans ever have read, and how far
+    /// delivery had come.
+    pub fn restore(
+        folder: &Path,
+        identity: &Identity,
+        description: &serde_json::Value,
+        plans: &[Plan],
+        positions: &Positions,
+        delivered: Option<BatchId>,
+    ) -> Result<()> {
+        let mut log = Self::open(folder, identity)?;
+        meta_table::set(&log.connection, META_DESCRIPTION, description.to_string())?;
+        log.write(|transaction| {
+            let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
+            for plan in plans {
+                insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
+            }
+            for ((input, file), to) in positions {
+                put_position(transaction, *input, file, *to, None)?;
+            }
+            set_delivered(transaction, delivered)
+        })
+        .context("failed to write the restored plans")
     }
 
     /// The identity of the rule in a data folder; none when there is no plan log.
@@ -82,20 +111,32 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
+    /// How far batches lie in the checkpoint: later plans are kept whatever else is said.
+    pub fn set_shipped(&mut self, shipped: Shipped) {
+        self.shipped = shipped;
+    }
+
+    /// What the host has claimed of a checkpoint, as the checkpoint writes it.
+    pub fn claims(&self) -> Result<Option<String>> {
+        meta_table::get(&self.connection, META_CLAIMS)
+    }
+
+    /// Keeps what the host claims of a checkpoint, before it does.
+    pub fn set_claims(&self, claims: &str) -> Result<()> {
+        meta_table::set(&self.connection, META_CLAIMS, claims)
+    }
+
     /// Writes a plan, how far delivery had come, and the progress kept so far. Forgets plans of batches that were delivered
     /// long ago.
     pub fn append(&mut self, plan: &Plan, delivered: Option<BatchId>) -> Result<()> {
+        let needless = self.shipped.limit(delivered).and_then(|batch| batch.0.checked_sub(PLANS_KEPT));
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
-            let mut position = transaction.prepare_cached(
-                "INSERT INTO position (input, file, offset, line, first_batch) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT DO UPDATE SET offset = excluded.offset, line = excluded.line",
-            )?;
             for OffsetRange { input, file, to, .. } in &plan.ranges {
-                position.execute(params![input.0, file, to.offset, to.line, plan.batch.0])?;
+                put_position(transaction, *input, file, *to, Some(plan.batch))?;
             }
-            if let Some(old) = delivered.and_then(|delivered| delivered.0.checked_sub(PLANS_KEPT)) {
+            if let Some(old) = needless {
                 transaction.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([old])?;
             }
             set_delivered(transaction, delivered)
@@ -148,11 +189,15 @@ impl PlanLog {
         progress_table::read(&connection).map(Some)
     }
 
-    /// The imports that were read, each with the first batch that did; none when there is no plan log.
-    pub fn imported_files(folder: &Path) -> Result<Vec<(String, BatchId)>> {
+    /// The imports that were read, each with the first batch that did, where that is known; none when there is no
+    /// plan log.
+    pub fn imported_files(folder: &Path) -> Result<Vec<(String, Option<BatchId>)>> {
         let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(Vec::new()) };
         let mut statement = connection.prepare("SELECT file, first_batch FROM position WHERE input = ?1")?;
-        let names = statement.query_map([InputId::IMPORTS.0], |row| Ok((row.get(0)?, BatchId(row.get(1)?))))?;
+        let names = statement.query_map([InputId::IMPORTS.0], |row| {
+            let batch: Option<u64> = row.get(1)?;
+            Ok((row.get(0)?, batch.map(BatchId)))
+        })?;
         Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -209,6 +254,22 @@ impl PlanLog {
         }
         Ok(plans)
     }
+}
+
+/// Moves a file's position on. `batch` read of it; none when that is not known.
+fn put_position(
+    connection: &Connection,
+    input: InputId,
+    file: &str,
+    to: Position,
+    batch: Option<BatchId>,
+) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO position (input, file, offset, line, first_batch) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT DO UPDATE SET offset = excluded.offset, line = excluded.line",
+    )?;
+    statement.execute(params![input.0, file, to.offset, to.line, batch.map(|batch| batch.0)])?;
+    Ok(())
 }
 
 fn set_delivered(connection: &Connection, delivered: Option<BatchId>) -> Result<()> {

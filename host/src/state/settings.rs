@@ -49,6 +49,47 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Makes a file that is synced as a whole, when it is done: until then nothing is, and there is no log.
+pub(super) fn create_unsynced(path: &Path, schema: &[&str]) -> Result<Connection> {
+    ensure!(!path.exists(), "{} is there already", path.display());
+    let attempt = || format!("failed to make {}", path.display());
+    let connection = Connection::open(path).with_context(attempt)?;
+    connection
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = OFF;
+             PRAGMA synchronous = OFF;
+             PRAGMA locking_mode = EXCLUSIVE;
+             PRAGMA cache_size = -{CACHE_KIB};
+             PRAGMA temp_store = MEMORY;"
+        ))
+        .with_context(attempt)?;
+    create(&connection, schema).with_context(attempt)?;
+    Ok(connection)
+}
+
+/// Deletes the indexes of a table, and returns what makes them again.
+pub(super) fn take_indexes(connection: &Connection, table: &str) -> Result<Vec<String>> {
+    let mut statement = connection
+        .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND sql IS NOT NULL")?;
+    let indexes = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let indexes = indexes.collect::<rusqlite::Result<Vec<(String, String)>>>()?;
+    for (name, _) in &indexes {
+        connection.execute_batch(&format!("DROP INDEX {name}"))?;
+    }
+    Ok(indexes.into_iter().map(|(_, sql)| sql).collect())
+}
+
+/// Closes a file of [`create_unsynced`] and syncs it.
+pub(super) fn end_unsynced(connection: Connection, path: &Path) -> Result<()> {
+    let end = || -> Result<()> {
+        // As all files are: whoever opens it first need not change that.
+        connection.execute_batch("PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = WAL;")?;
+        connection.close().map_err(|(_, error)| error)?;
+        Ok(std::fs::File::open(path)?.sync_all()?)
+    };
+    end().with_context(|| format!("failed to sync {}", path.display()))
+}
+
 /// Whether commits wait until they are on the disk. Without, a crash of the machine may take back the last ones, and leaves
 /// the file whole.
 pub(super) fn set_synced(connection: &Connection, synced: bool) -> Result<()> {

@@ -43,7 +43,8 @@ impl KeyRow {
         self.state.is_none() && self.timeout.is_none()
     }
 
-    pub(super) fn as_delta_row(&self) -> DeltaRow<'_> {
+    /// The row as deltas have it.
+    pub fn as_delta_row(&self) -> DeltaRow<'_> {
         let state = self.state.as_ref().map(|(state, schema)| (state.as_slice(), *schema));
         DeltaRow { key: &self.key, state, timeout: self.timeout }
     }

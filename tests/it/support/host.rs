@@ -2,6 +2,7 @@
 
 use super::{command, folder};
 use anyhow::{Result, bail};
+use keyfold::checkpoint::CheckpointSettings;
 use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{BatchId, PartitionId};
@@ -49,6 +50,8 @@ pub struct Stream {
     pub event_time: Option<&'static str>,
     pub partitions: u32,
     pub batch_events: usize,
+    pub history_batches: u64,
+    pub checkpoint: Option<CheckpointSettings>,
 }
 
 impl Stream {
@@ -62,11 +65,18 @@ impl Stream {
             event_time: None,
             partitions: 3,
             batch_events: 1000,
+            history_batches: HISTORY_BATCHES_DEFAULT,
+            checkpoint: None,
         }
     }
 
     /// Runs until the input is used up or the fault stops it.
     pub fn run(&self, fault: Fault) -> Result<()> {
+        self.run_until(&AtomicBool::new(false), fault)
+    }
+
+    /// Runs until the input is used up, the fault stops it, or `stop` is set.
+    pub fn run_until(&self, stop: &AtomicBool, fault: Fault) -> Result<()> {
         let cache = Cache::open(&command::cache())?;
         let loader = Loader::new(Limits::default(), cache, Compiler::with_program(command::KEYFOLD.into()))?;
         let loader = Arc::new(loader);
@@ -75,7 +85,7 @@ impl Stream {
         let settings = self.settings(&component.description().name)?;
         let mut host = Host::open(settings, Clock::System, component, loader, Box::new(sink))?;
         let mut source = FileSource::new(vec![self.input.display().to_string()], FileOptions::default())?;
-        host.run(&mut source, Trigger::AvailableNow, &AtomicBool::new(false), &mut Nobody)
+        host.run(&mut source, Trigger::AvailableNow, stop, &mut Nobody)
     }
 
     /// Runs into the fault.
@@ -164,7 +174,8 @@ impl Stream {
             batch: ReadLimit { records_max: self.batch_events, bytes_max: 1 << 24 },
             threads: 2,
             batch_query: false,
-            history_batches: HISTORY_BATCHES_DEFAULT,
+            history_batches: self.history_batches,
+            checkpoint: self.checkpoint.clone(),
         })
     }
 }

@@ -75,10 +75,15 @@ impl Process {
 
     /// Asks it to end, as a service manager does, and waits until it has.
     pub fn terminate(self) -> Finished {
-        let id = self.child.id().to_string();
-        let status = Command::new("kill").args(["-TERM", &id]).status().expect("there is a program `kill`");
-        assert!(status.success(), "process {id} is gone");
+        self.signal("-TERM");
         self.finish()
+    }
+
+    /// Sends it a signal, such as `-STOP`.
+    pub fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &id]).status().expect("there is a program `kill`");
+        assert!(status.success(), "process {id} is gone");
     }
 
     /// Waits for its end.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   keyfold state edits state
-  keyfold state edits state | jq 'select(.batch == null)'")]
+  keyfold state edits state | jq 'select(.taken | not)'")]
 pub struct EditsArgs {
     /// The data folder
     #[arg(value_name = "DATA")]
