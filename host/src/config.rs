@@ -5,6 +5,7 @@ mod inputs;
 use crate::host::Trigger;
 use crate::limits::Limits;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
+use crate::state::OVERLAY_BYTES_DEFAULT;
 use crate::watermark::WatermarkPolicy;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -71,6 +72,8 @@ pub struct Settings {
     pub batch_bytes: Option<usize>,
     /// Batches before the last one whose state can be read.
     pub history_batches: Option<u64>,
+    /// Bytes that changed states may take in memory.
+    pub overlay_bytes_max: Option<usize>,
     /// Longer records are rejected.
     pub record_bytes_max: Option<usize>,
     /// CSV columns that stay text.
@@ -120,6 +123,8 @@ pub struct Config {
     pub batch_bytes: usize,
     /// Batches before the last one whose state can be read; 0 for none.
     pub history_batches: u64,
+    /// Bytes that changed states may take in memory before they are folded into the tables.
+    pub overlay_bytes_max: usize,
     /// Longer records are rejected.
     pub record_bytes_max: usize,
     /// CSV columns that stay text.
@@ -181,6 +186,7 @@ impl Settings {
             batch_events: self.batch_events.or(other.batch_events),
             batch_bytes: self.batch_bytes.or(other.batch_bytes),
             history_batches: self.history_batches.or(other.history_batches),
+            overlay_bytes_max: self.overlay_bytes_max.or(other.overlay_bytes_max),
             record_bytes_max: self.record_bytes_max.or(other.record_bytes_max),
             csv_text: self.csv_text.or(other.csv_text),
             parameters: merge(self.parameters, other.parameters),
@@ -223,6 +229,7 @@ impl Settings {
             batch_events: at_least_one("batch-events", self.batch_events.unwrap_or(BATCH_EVENTS_DEFAULT))?,
             batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(batch_bytes_default))?,
             history_batches: self.history_batches.unwrap_or(HISTORY_BATCHES_DEFAULT),
+            overlay_bytes_max: self.overlay_bytes_max.unwrap_or(OVERLAY_BYTES_DEFAULT),
             record_bytes_max: self.record_bytes_max.unwrap_or(RECORD_BYTES_MAX_DEFAULT),
             csv_text: self.csv_text.unwrap_or_default(),
             parameters: parameters(self.parameters)?,

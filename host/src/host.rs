@@ -2,11 +2,11 @@
 
 mod batch_query;
 mod delivery;
-mod folder_lock;
 mod settings;
 
 use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
+use crate::folder_lock::FolderLock;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
@@ -15,12 +15,11 @@ use crate::plan::{Plan, Settled};
 use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
-use crate::state::PlanLog;
+use crate::state::{PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
 use anyhow::{Context, Result, ensure};
-use folder_lock::FolderLock;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -103,11 +102,11 @@ impl Host {
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
         let lock = FolderLock::take(&settings.folder)?;
+        split::finish_locked(&settings.folder, &lock)?;
         let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
         plan_log.set_description(component.description())?;
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
-        let partitions = settings.identity.partitions;
-        let workers = Workers::start(&settings.folder, partitions, settings.threads, settings.history_batches)?;
+        let workers = Workers::start(&settings)?;
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;

@@ -3,6 +3,7 @@
 mod changes;
 mod import;
 mod metadata;
+mod split;
 
 use anyhow::{Context, Result, bail, ensure};
 use keyfold::event::{BatchId, KeyGroup};
@@ -14,7 +15,7 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Look into the state of a rule, and put states in
+/// Look into the state of a rule, put states in, and change the number of partitions
 #[derive(Debug, clap::Subcommand)]
 pub enum StateCommand {
     Ls(LsArgs),
@@ -22,6 +23,7 @@ pub enum StateCommand {
     Changes(changes::ChangesArgs),
     Metadata(metadata::MetadataArgs),
     Import(import::ImportArgs),
+    Split(split::SplitArgs),
 }
 
 /// List the keys with their state and timeout, one line of JSON for each
@@ -73,7 +75,8 @@ Examples:
   keyfold state get state u012345 --batch 41
   keyfold state changes state --from 41
   keyfold state metadata state
-  keyfold state import state states.jsonl";
+  keyfold state import state states.jsonl
+  keyfold state split state --partitions 16";
 
 /// Looks into the state.
 pub fn state(command: &StateCommand) -> Result<()> {
@@ -83,6 +86,7 @@ pub fn state(command: &StateCommand) -> Result<()> {
         StateCommand::Changes(args) => changes::changes(args),
         StateCommand::Metadata(args) => metadata::metadata(args),
         StateCommand::Import(args) => import::import(args),
+        StateCommand::Split(args) => split::split(args),
     }
 }
 

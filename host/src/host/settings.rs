@@ -5,6 +5,7 @@ use crate::extract::Extractor;
 use crate::limits::Limits;
 use crate::plan::Identity;
 use crate::source::ReadLimit;
+use crate::state::Budget;
 use crate::watermark::InputWatermark;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub threads: usize,
     /// So many batches before the last one stay readable.
     pub history_batches: u64,
+    /// What the changed states of all partitions may take in memory before they are folded into the tables.
+    pub overlay_budget: Budget,
     /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
     pub batch_query: bool,
 }

@@ -1,9 +1,11 @@
 //! Groups that failed, and records that could not become events, each with the reason.
 
+use super::damage::damaged;
 use crate::event::BatchId;
 use anyhow::Result;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const SCHEMA: &str = "
     -- In the transaction that would have held the group's outcome, so that no event is lost or handled twice.
@@ -12,6 +14,7 @@ pub(super) const SCHEMA: &str = "
         number INTEGER NOT NULL,
         reason TEXT NOT NULL,
         letter TEXT NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (batch, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX dead_letter_reason ON dead_letter (reason);
@@ -51,21 +54,33 @@ pub struct DeadEvent {
     pub text: String,
 }
 
+/// Adds letters of a batch, after those that it has.
 pub(super) fn insert(connection: &Connection, batch: BatchId, letters: &[DeadLetter]) -> Result<()> {
-    let mut statement =
-        connection.prepare_cached("INSERT INTO dead_letter (batch, number, reason, letter) VALUES (?1, ?2, ?3, ?4)")?;
-    for (number, letter) in letters.iter().enumerate() {
-        statement.execute(params![batch.0, number, letter.reason, serde_json::to_string(letter)?])?;
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO dead_letter (batch, number, reason, letter, checksum)
+         VALUES (?1, (SELECT COALESCE(MAX(number) + 1, 0) FROM dead_letter WHERE batch = ?1), ?2, ?3, ?4)",
+    )?;
+    for letter in letters {
+        let text = serde_json::to_string(letter)?;
+        statement.execute(params![batch.0, letter.reason, text, checksum(&text)])?;
     }
     Ok(())
 }
 
 /// Calls `each` with every letter, oldest first.
 pub(super) fn scan(connection: &Connection, mut each: impl FnMut(BatchId, DeadLetter) -> Result<()>) -> Result<()> {
-    let mut statement = connection.prepare("SELECT batch, letter FROM dead_letter ORDER BY batch, number")?;
+    let mut statement = connection.prepare("SELECT batch, letter, checksum FROM dead_letter ORDER BY batch, number")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        each(BatchId(row.get(0)?), serde_json::from_str(row.get_ref(1)?.as_str()?)?)?;
+        let (batch, text) = (BatchId(row.get(0)?), row.get_ref(1)?.as_bytes()?);
+        match std::str::from_utf8(text) {
+            Ok(text) if checksum(text) == row.get::<_, i64>(2)? => each(batch, serde_json::from_str(text)?)?,
+            _ => return Err(damaged(connection, format!("a dead letter of batch {batch}"), "its checksum is wrong")),
+        }
     }
     Ok(())
+}
+
+fn checksum(text: &str) -> i64 {
+    xxh3_64(text.as_bytes()) as i64
 }

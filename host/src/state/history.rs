@@ -73,6 +73,11 @@ impl History {
     }
 }
 
+/// Says that this batch is the oldest that can be read.
+pub(super) fn begin_at(connection: &Connection, batch: BatchId) -> Result<()> {
+    meta_table::set(connection, META_OLDEST, batch.0)
+}
+
 /// The oldest batch that can be read; none before the first commit.
 pub(super) fn oldest(connection: &Connection) -> Result<Option<BatchId>> {
     Ok(meta_table::get(connection, META_OLDEST)?.map(BatchId))

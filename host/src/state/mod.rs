@@ -5,6 +5,9 @@
 //! see `history.rs`. State, timeouts, outputs, dead letters and offsets of a partition change in
 //! one transaction.
 
+mod budget;
+mod clean;
+mod damage;
 mod dead_letter_table;
 pub mod delta;
 mod delta_table;
@@ -13,6 +16,7 @@ mod fold_table;
 pub mod folder_reader;
 mod history;
 mod meta_table;
+mod new_partition;
 mod outbox_table;
 mod overlay;
 pub mod partition_db;
@@ -20,10 +24,13 @@ pub mod plan_log;
 mod progress_table;
 pub mod reader;
 mod settings;
+pub mod split;
 mod state_table;
+mod switch;
 mod undo_table;
 mod view;
 
+pub use budget::{Budget, OVERLAY_BYTES_DEFAULT};
 pub use dead_letter_table::{DeadEvent, DeadLetter};
 pub use delta::DeltaBuilder;
 pub use outbox_table::OutputBlock;

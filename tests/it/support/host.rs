@@ -15,7 +15,7 @@ use keyfold::sink::{FilesSink, Sink};
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::source::{FileOptions, FileSource, ReadLimit};
 use keyfold::state::reader::PartitionReader;
-use keyfold::state::{DeadLetter, OutputBlock};
+use keyfold::state::{Budget, DeadLetter, OVERLAY_BYTES_DEFAULT, OutputBlock};
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
@@ -49,6 +49,7 @@ pub struct Stream {
     pub event_time: Option<&'static str>,
     pub partitions: u32,
     pub batch_events: usize,
+    pub overlay_bytes_max: usize,
 }
 
 impl Stream {
@@ -62,6 +63,7 @@ impl Stream {
             event_time: None,
             partitions: 3,
             batch_events: 1000,
+            overlay_bytes_max: OVERLAY_BYTES_DEFAULT,
         }
     }
 
@@ -165,6 +167,7 @@ impl Stream {
             threads: 2,
             batch_query: false,
             history_batches: HISTORY_BATCHES_DEFAULT,
+            overlay_budget: Budget::new(self.overlay_bytes_max),
         })
     }
 }
