@@ -15,7 +15,7 @@ const FAULTS_MAX: u32 = 3;
 
 /// Checks the structure of a file that was not closed in order.
 pub(super) fn check(connection: &Connection) -> Result<()> {
-    let explained = |error| damage::explained(connection, "it cannot be checked", error);
+    let explained = |error| damage::explained(connection, "it was not closed in order, and the check fails", error);
     if is_set(connection).map_err(explained)? {
         return Ok(());
     }
@@ -26,7 +26,7 @@ pub(super) fn check(connection: &Connection) -> Result<()> {
     if faults == ["ok"] {
         return Ok(());
     }
-    Err(damage::damaged(connection, "it was not closed in order, and the check finds", faults.join(", ")))
+    Err(damage::damaged(connection, "it was not closed in order, and the check fails", faults.join(", ")))
 }
 
 /// Takes the mark away, in the transaction of the first change: so it costs no sync of its own.
