@@ -7,6 +7,7 @@ use crate::checkpoint::ReleaseMode;
 use crate::host::Trigger;
 use crate::limits::Limits;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
+use crate::state::OVERLAY_BYTES_DEFAULT;
 use crate::watermark::WatermarkPolicy;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -84,6 +85,8 @@ pub struct Settings {
     pub checkpoints_retained: Option<usize>,
     /// Batches that may wait for the checkpoint before the source is held back.
     pub checkpoint_lag_batches: Option<u64>,
+    /// Bytes that changed states may take in memory.
+    pub overlay_bytes_max: Option<usize>,
     /// Longer records are rejected.
     pub record_bytes_max: Option<usize>,
     /// CSV columns that stay text.
@@ -135,6 +138,8 @@ pub struct Config {
     pub history_batches: u64,
     /// Where the state is kept besides the data folder, and how.
     pub checkpoint: Option<Checkpoint>,
+    /// Bytes that changed states may take in memory before they are folded into the tables.
+    pub overlay_bytes_max: usize,
     /// Longer records are rejected.
     pub record_bytes_max: usize,
     /// CSV columns that stay text.
@@ -201,6 +206,7 @@ impl Settings {
             snapshot_batches: self.snapshot_batches.or(other.snapshot_batches),
             checkpoints_retained: self.checkpoints_retained.or(other.checkpoints_retained),
             checkpoint_lag_batches: self.checkpoint_lag_batches.or(other.checkpoint_lag_batches),
+            overlay_bytes_max: self.overlay_bytes_max.or(other.overlay_bytes_max),
             record_bytes_max: self.record_bytes_max.or(other.record_bytes_max),
             csv_text: self.csv_text.or(other.csv_text),
             parameters: merge(self.parameters, other.parameters),
@@ -245,6 +251,7 @@ impl Settings {
             batch_bytes: at_least_one("batch-bytes", self.batch_bytes.unwrap_or(batch_bytes_default))?,
             history_batches: self.history_batches.unwrap_or(HISTORY_BATCHES_DEFAULT),
             checkpoint,
+            overlay_bytes_max: self.overlay_bytes_max.unwrap_or(OVERLAY_BYTES_DEFAULT),
             record_bytes_max: self.record_bytes_max.unwrap_or(RECORD_BYTES_MAX_DEFAULT),
             csv_text: self.csv_text.unwrap_or_default(),
             parameters: parameters(self.parameters)?,

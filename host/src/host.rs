@@ -18,7 +18,7 @@ use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::release::{AfterCommit, Release};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
-use crate::state::PlanLog;
+use crate::state::{PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
@@ -111,11 +111,11 @@ impl Host {
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
         let lock = FolderLock::take(&settings.folder)?;
+        split::finish_locked(&settings.folder, &lock)?;
         let mut plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
         plan_log.set_description(component.description())?;
         let identity = PlanLog::identity(&settings.folder)?.context("the plan log was opened just now")?;
-        let partitions = settings.identity.partitions;
-        let workers = Workers::start(&settings.folder, partitions, settings.threads, settings.history_batches)?;
+        let workers = Workers::start(&settings)?;
         let checkpoint = checkpoint::open(&settings, &mut plan_log, &identity, &clock)?;
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;

@@ -16,7 +16,7 @@
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
 //!
-//! [`event`], [`clock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
+//! [`event`], [`clock`], [`folder_lock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
 pub mod backup;

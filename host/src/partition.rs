@@ -12,9 +12,9 @@ use crate::input::BatchInput;
 use crate::plan::Plan;
 use crate::staged::Staged;
 use crate::state::partition_db::Thresholds;
-use crate::state::{Commit, OutputBlock, PartitionDb, Shipped};
+use crate::state::{Budget, Commit, OutputBlock, PartitionDb, Shipped};
 use crate::wasm::{CallError, Component, Reason};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use call::{Call, LoadedGroup, Taking};
 use hashbrown::HashSet;
 use std::path::Path;
@@ -86,8 +86,14 @@ pub struct PartitionReport {
 
 impl Partition {
     /// Opens the partition's file. So many batches before the last one stay readable.
-    pub fn open(folder: &Path, id: PartitionId, partitions: u32, history_batches: u64) -> Result<Self> {
-        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions, history_batches)? })
+    pub fn open(
+        folder: &Path,
+        id: PartitionId,
+        partitions: u32,
+        history_batches: u64,
+        budget: &Budget,
+    ) -> Result<Self> {
+        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions, history_batches, budget)? })
     }
 
     /// Its number.
@@ -227,6 +233,14 @@ impl<'a> Run<'a> {
                 TimeoutClock::EventTime => GROUP_TIMED_OUT,
             };
             self.load(&mut call, xxh3_64(&key), &key, flags)?;
+            // What is due is found in an index. The row, whose checksum was right, has the last word.
+            let timeout = call.loaded.last().and_then(|loaded| loaded.row).and_then(|row| row.timeout);
+            ensure!(
+                timeout.is_some_and(|timeout| timeout.clock == clock && self.thresholds.is_due(timeout)),
+                "the index of timeouts has the key '{}' as due, its row has not: the file is damaged; bring the data folder \
+                 back with `keyfold restore` from its checkpoint, or put a backup in its place",
+                String::from_utf8_lossy(&key)
+            );
             call.events.push((0, 0));
             call.columns.close_group();
             self.report.timeouts += 1;

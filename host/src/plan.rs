@@ -128,6 +128,10 @@ impl Identity {
         if differences.is_empty() {
             return Ok(());
         }
-        bail!("{}: use the same settings, or another folder with --data", differences.join("; "))
+        let split = match self.partitions == wanted.partitions {
+            true => "",
+            false => "; `keyfold state split` changes the number of partitions",
+        };
+        bail!("{}: use the same settings, or another folder with --data{split}", differences.join("; "))
     }
 }

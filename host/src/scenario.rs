@@ -193,6 +193,7 @@ impl<'a> Player<'a> {
             batch_query: false,
             history_batches: 0,
             checkpoint: None,
+            overlay_budget: Default::default(),
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));

@@ -1,10 +1,10 @@
 //! [`Workers`]: the threads that own the partitions. A partition's batches run one after another on its thread.
 
 use crate::event::{BatchId, Millis, PartitionId};
+use crate::host::Settings;
 use crate::partition::{Partition, PartitionReport, Work};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -33,14 +33,16 @@ enum Report {
 }
 
 impl Workers {
-    /// Opens all partitions and starts so many threads, or one for each partition when there are fewer.
-    pub fn start(folder: &Path, partitions: u32, threads: usize, history_batches: u64) -> Result<Self> {
-        let threads = threads.clamp(1, partitions as usize);
+    /// Opens all partitions and starts the threads, or one for each partition when there are fewer.
+    pub fn start(settings: &Settings) -> Result<Self> {
+        let Settings { folder, history_batches, overlay_budget, .. } = settings;
+        let partitions = settings.identity.partitions;
+        let threads = settings.threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
         let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
         let mut committed = Vec::new();
         for id in 0..partitions {
-            let partition = Partition::open(folder, PartitionId(id), partitions, history_batches)?;
+            let partition = Partition::open(folder, PartitionId(id), partitions, *history_batches, overlay_budget)?;
             committed.push(partition.committed());
             opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }

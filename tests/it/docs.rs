@@ -122,13 +122,14 @@ fn names_after<'d>(document: &'d str, start: &str, is_part: impl Fn(char) -> boo
 #[test]
 fn every_flag_and_method_on_the_page_about_spark_is_one_that_there_is() {
     let page = read("docs/spark.md");
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["run"],
         &["progress"],
         &["state", "ls"],
         &["state", "changes"],
         &["state", "metadata"],
         &["state", "import"],
+        &["state", "split"],
     ];
     let help: String = commands.iter().map(|args| command::run(args.iter().chain([&"--help"])).ok().stdout).collect();
     let flags = names_after(&page, "--", |letter| letter.is_ascii_lowercase() || letter == '-');

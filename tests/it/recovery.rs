@@ -4,4 +4,5 @@ mod crash_states;
 mod folding;
 mod kills;
 mod refusals;
+mod splits;
 mod versions;

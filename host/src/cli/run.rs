@@ -14,7 +14,7 @@ use keyfold::host::{self, Host, InputSettings};
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::sink::{FilesSink, Sink, StdoutSink};
 use keyfold::source::{FileOptions, FileSource, Inputs, ReadLimit, Source, StdinSpool};
-use keyfold::state::PlanLog;
+use keyfold::state::{Budget, PlanLog};
 use keyfold::wasm::Component;
 use keyfold::wasm::engine::INSTANCES_MAX;
 use keyfold::watermark::WatermarkPolicy;
@@ -273,6 +273,7 @@ fn host_settings(
         batch_query: config.batch,
         checkpoint: None,
         history_batches: if config.batch { 0 } else { config.history_batches },
+        overlay_budget: Budget::new(config.overlay_bytes_max),
     })
 }
 

@@ -6,6 +6,7 @@ mod export;
 mod import;
 mod metadata;
 mod set;
+mod split;
 
 use anyhow::{Context, Result, bail, ensure};
 use keyfold::event::{BatchId, KeyGroup};
@@ -29,6 +30,7 @@ pub enum StateCommand {
     Set(set::SetArgs),
     Rm(set::RmArgs),
     Edits(edits::EditsArgs),
+    Split(split::SplitArgs),
 }
 
 /// List the keys with their state and timeout, one line of JSON for each
@@ -84,7 +86,8 @@ Examples:
   keyfold state import state states.jsonl
   keyfold state set state u012345 '{\"count\":3}' --reason 'counted twice by mistake'
   keyfold state rm state u012345
-  keyfold state edits state";
+  keyfold state edits state
+  keyfold state split state --partitions 16";
 
 /// Looks into the state.
 pub fn state(command: &StateCommand) -> Result<()> {
@@ -98,6 +101,7 @@ pub fn state(command: &StateCommand) -> Result<()> {
         StateCommand::Set(args) => set::set(args),
         StateCommand::Rm(args) => set::rm(args),
         StateCommand::Edits(args) => edits::edits(args),
+        StateCommand::Split(args) => split::split(args),
     }
 }
 

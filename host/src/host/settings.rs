@@ -6,6 +6,7 @@ use crate::extract::Extractor;
 use crate::limits::Limits;
 use crate::plan::Identity;
 use crate::source::ReadLimit;
+use crate::state::Budget;
 use crate::watermark::InputWatermark;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub history_batches: u64,
     /// Where the state is kept besides the data folder, and how.
     pub checkpoint: Option<CheckpointSettings>,
+    /// What the changed states of all partitions may take in memory before they are folded into the tables.
+    pub overlay_budget: Budget,
     /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
     pub batch_query: bool,
 }

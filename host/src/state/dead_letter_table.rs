@@ -1,9 +1,11 @@
 //! Groups that failed, and records that could not become events, each with the reason.
 
+use super::damage::damaged;
 use crate::event::{BatchId, InputId};
 use anyhow::Result;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const SCHEMA: &str = "
     -- In the transaction that would have held the group's outcome, so that no event is lost or handled twice.
@@ -14,6 +16,7 @@ pub(super) const SCHEMA: &str = "
         letter TEXT NOT NULL,
         -- The batch in which its events ran again. The letter stays, so that one can see what became of it.
         re_driven INTEGER,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (batch, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX dead_letter_reason ON dead_letter (reason);
@@ -70,11 +73,15 @@ pub struct DeadEvent {
     pub text: String,
 }
 
+/// Adds letters of a batch, after those that it has.
 pub(super) fn insert(connection: &Connection, batch: BatchId, letters: &[DeadLetter]) -> Result<()> {
-    let mut statement =
-        connection.prepare_cached("INSERT INTO dead_letter (batch, number, reason, letter) VALUES (?1, ?2, ?3, ?4)")?;
-    for (number, letter) in letters.iter().enumerate() {
-        statement.execute(params![batch.0, number, letter.reason, serde_json::to_string(letter)?])?;
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO dead_letter (batch, number, reason, letter, checksum)
+         VALUES (?1, (SELECT COALESCE(MAX(number) + 1, 0) FROM dead_letter WHERE batch = ?1), ?2, ?3, ?4)",
+    )?;
+    for letter in letters {
+        let text = serde_json::to_string(letter)?;
+        statement.execute(params![batch.0, letter.reason, text, checksum(&text)])?;
     }
     Ok(())
 }
@@ -82,12 +89,20 @@ pub(super) fn insert(connection: &Connection, batch: BatchId, letters: &[DeadLet
 /// Puts a letter as it was kept elsewhere.
 pub(super) fn put(connection: &Connection, kept: &KeptLetter) -> Result<()> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO dead_letter (batch, number, reason, letter, re_driven) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO dead_letter (batch, number, reason, letter, checksum, re_driven) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     let KeptLetter { batch, number, re_driven, letter } = kept;
     let text = serde_json::to_string(letter)?;
-    statement.execute(params![batch.0, number, letter.reason, text, re_driven.map(|batch| batch.0)])?;
+    let re_driven = re_driven.map(|batch| batch.0);
+    statement.execute(params![batch.0, number, letter.reason, text, checksum(&text), re_driven])?;
     Ok(())
+}
+
+/// The number that the next letter of a batch gets.
+pub(super) fn next_number(connection: &Connection, batch: BatchId) -> Result<u64> {
+    let mut statement =
+        connection.prepare_cached("SELECT COALESCE(MAX(number) + 1, 0) FROM dead_letter WHERE batch = ?1")?;
+    Ok(statement.query_row([batch.0], |row| row.get(0))?)
 }
 
 /// Marks a letter whose events ran again in this batch.
@@ -108,28 +123,44 @@ pub(super) fn re_driven_in(connection: &Connection, batch: BatchId) -> Result<Ve
 
 /// The letters of a batch, in their order.
 pub(super) fn of_batch(connection: &Connection, batch: BatchId) -> Result<Vec<DeadLetter>> {
-    let mut statement = connection.prepare_cached("SELECT letter FROM dead_letter WHERE batch = ?1 ORDER BY number")?;
+    let mut statement = connection
+        .prepare_cached("SELECT batch, letter, checksum FROM dead_letter WHERE batch = ?1 ORDER BY number")?;
     let mut rows = statement.query([batch.0])?;
     let mut letters = Vec::new();
     while let Some(row) = rows.next()? {
-        letters.push(serde_json::from_str(row.get_ref(0)?.as_str()?)?);
+        letters.push(checked(connection, row)?);
     }
     Ok(letters)
 }
 
 /// Calls `each` with every letter, oldest first.
 pub(super) fn scan(connection: &Connection, mut each: impl FnMut(KeptLetter) -> Result<()>) -> Result<()> {
-    let mut statement =
-        connection.prepare("SELECT batch, number, re_driven, letter FROM dead_letter ORDER BY batch, number")?;
+    let mut statement = connection
+        .prepare("SELECT batch, letter, checksum, number, re_driven FROM dead_letter ORDER BY batch, number")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let re_driven: Option<u64> = row.get(2)?;
+        let re_driven: Option<u64> = row.get(4)?;
         each(KeptLetter {
             batch: BatchId(row.get(0)?),
-            number: row.get(1)?,
+            number: row.get(3)?,
             re_driven: re_driven.map(BatchId),
-            letter: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
+            letter: checked(connection, row)?,
         })?;
     }
     Ok(())
+}
+
+/// The letter of a row with batch, letter and checksum.
+fn checked(connection: &Connection, row: &rusqlite::Row<'_>) -> Result<DeadLetter> {
+    match std::str::from_utf8(row.get_ref(1)?.as_bytes()?) {
+        Ok(text) if checksum(text) == row.get::<_, i64>(2)? => Ok(serde_json::from_str(text)?),
+        _ => {
+            let what = format!("a dead letter of batch {}", row.get::<_, u64>(0)?);
+            Err(damaged(connection, what, "its checksum is wrong"))
+        }
+    }
+}
+
+fn checksum(text: &str) -> i64 {
+    xxh3_64(text.as_bytes()) as i64
 }

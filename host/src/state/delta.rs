@@ -6,6 +6,7 @@
 
 use crate::event::Millis;
 use crate::group::{Timeout, TimeoutClock};
+use crate::state::damage::REMEDY;
 use crate::state::reader::KeyRow;
 use anyhow::{Context, Result, ensure};
 use xxhash_rust::xxh3::xxh3_64;
@@ -78,12 +79,19 @@ impl DeltaBuilder {
 
 /// Calls `each` with the rows of a blob, after its checksum was found right.
 pub fn read(blob: &[u8], mut each: impl FnMut(DeltaRow<'_>) -> Result<()>) -> Result<()> {
-    ensure!(blob.len() >= CHECKSUM_BYTES, "the delta has {} bytes, too few for a checksum", blob.len());
+    ensure!(
+        blob.len() >= CHECKSUM_BYTES,
+        "it has {} bytes, too few for a checksum: the file is damaged; {REMEDY}",
+        blob.len()
+    );
     let (mut rest, checksum) = blob.split_at(blob.len() - CHECKSUM_BYTES);
     let found = xxh3_64(rest).to_le_bytes();
-    ensure!(found == checksum, "the delta's checksum is wrong: the file is damaged");
+    ensure!(found == checksum, "its checksum is wrong: the file is damaged; {REMEDY}");
     while !rest.is_empty() {
-        each(read_row(&mut rest).context("the delta ends in the middle of a row")?)?;
+        each(
+            read_row(&mut rest)
+                .with_context(|| format!("it ends in the middle of a row: the file is damaged; {REMEDY}"))?,
+        )?;
     }
     Ok(())
 }

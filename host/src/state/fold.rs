@@ -36,7 +36,7 @@ impl Fold {
                 undo_table::insert(connection, step, &self.undo(connection, step, &rows)?)?;
             }
             for row in rows {
-                state_table::put(connection, group, row)?;
+                state_table::put(connection, group, row.as_delta_row())?;
             }
             fold_table::set(connection, group, to)?;
         }

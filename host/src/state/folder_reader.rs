@@ -1,6 +1,7 @@
 //! [`FolderReader`]: partitions of one rule, read together, each as of the same batch.
 
 use super::reader::{KeyRow, PartitionReader};
+use super::split;
 use crate::event::{BatchId, KeyGroup, PartitionId};
 use anyhow::{Context, Result, ensure};
 use std::ops::{Range, RangeInclusive};
@@ -12,7 +13,14 @@ pub struct FolderReader(Vec<PartitionReader>);
 impl FolderReader {
     /// Opens these partitions of a data folder.
     pub fn open(folder: &Path, partitions: Range<u32>) -> Result<Self> {
-        Ok(FolderReader(partitions.map(|id| PartitionReader::open(folder, PartitionId(id))).collect::<Result<_>>()?))
+        split::finish(folder)?;
+        let open = |id| PartitionReader::open(folder, PartitionId(id));
+        let readers: Vec<_> = partitions.map(open).collect::<Result<_>>()?;
+        ensure!(
+            readers.windows(2).all(|pair| pair[0].partitions() == pair[1].partitions()),
+            "the number of partitions has just been changed: read again"
+        );
+        Ok(FolderReader(readers))
     }
 
     /// The batches that can be read of all the partitions, of which one may be ahead of another. None when there is no such

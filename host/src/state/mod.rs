@@ -6,6 +6,9 @@
 //! one transaction.
 
 pub mod backup;
+mod budget;
+mod clean;
+mod damage;
 mod dead_letter_table;
 pub mod delta;
 mod delta_table;
@@ -23,11 +26,14 @@ pub mod reader;
 pub mod restored;
 mod settings;
 pub mod shipping;
+pub mod split;
 mod state_table;
+mod switch;
 mod undo_table;
 mod view;
 
 pub use dead_letter_table::{DeadEvent, DeadLetter, KeptLetter};
+pub use budget::{Budget, OVERLAY_BYTES_DEFAULT};
 pub use delta::DeltaBuilder;
 pub use outbox_table::OutputBlock;
 pub use partition_db::{Commit, Loaded, PartitionDb};

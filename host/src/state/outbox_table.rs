@@ -1,12 +1,17 @@
 //! Outputs that are committed and not yet known to be delivered.
 
+use super::damage::{damaged, explained};
 use crate::event::BatchId;
 use anyhow::Result;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const SCHEMA: &str = "
     -- One block for each batch: output number i of the block is line i, so the id (partition, batch, i) is not stored.
-    CREATE TABLE outbox (batch INTEGER PRIMARY KEY, outputs INTEGER NOT NULL, lines BLOB NOT NULL) STRICT;
+    -- The checksum is over both; what is delivered cannot be taken back.
+    CREATE TABLE outbox (
+        batch INTEGER PRIMARY KEY, outputs INTEGER NOT NULL, lines BLOB NOT NULL, checksum INTEGER NOT NULL
+    ) STRICT;
 ";
 
 /// The outputs of one batch in one partition, each a line of JSON.
@@ -19,8 +24,9 @@ pub struct OutputBlock {
 }
 
 pub(super) fn insert(connection: &Connection, batch: BatchId, block: &OutputBlock) -> Result<()> {
-    let mut statement = connection.prepare_cached("INSERT INTO outbox (batch, outputs, lines) VALUES (?1, ?2, ?3)")?;
-    statement.execute(params![batch.0, block.outputs, block.lines])?;
+    let mut statement =
+        connection.prepare_cached("INSERT INTO outbox (batch, outputs, lines, checksum) VALUES (?1, ?2, ?3, ?4)")?;
+    statement.execute(params![batch.0, block.outputs, block.lines, checksum(block)])?;
     Ok(())
 }
 
@@ -32,10 +38,29 @@ pub(super) fn delete_to(connection: &Connection, batch: BatchId) -> Result<()> {
 
 /// The block of a batch that was committed; none when the batch had no outputs.
 pub(super) fn get(connection: &Connection, batch: BatchId) -> Result<Option<OutputBlock>> {
-    let mut statement = connection.prepare_cached("SELECT outputs, lines FROM outbox WHERE batch = ?1")?;
-    let mut rows = statement.query([batch.0])?;
-    match rows.next()? {
+    let what = || format!("the outputs of batch {batch}");
+    let read = || {
+        let mut statement =
+            connection.prepare_cached("SELECT outputs, lines, checksum FROM outbox WHERE batch = ?1")?;
+        let block = |row: &rusqlite::Row<'_>| {
+            Ok((OutputBlock { outputs: row.get(0)?, lines: row.get(1)? }, row.get::<_, i64>(2)?))
+        };
+        statement.query_row([batch.0], block).optional()
+    };
+    match read().map_err(|error| explained(connection, what(), error))? {
         None => Ok(None),
-        Some(row) => Ok(Some(OutputBlock { outputs: row.get(0)?, lines: row.get(1)? })),
+        Some((block, written)) if checksum(&block) == written => Ok(Some(block)),
+        Some(_) => Err(damaged(connection, what(), "their checksum is wrong")),
     }
+}
+
+/// The batches after this one, or all, that put out something.
+pub(super) fn batches_after(connection: &Connection, batch: Option<BatchId>) -> Result<Vec<BatchId>> {
+    let mut statement = connection.prepare("SELECT batch FROM outbox WHERE batch >= ?1 ORDER BY batch")?;
+    let batches = statement.query_map([batch.map_or(0, |batch| batch.0 + 1)], |row| row.get(0).map(BatchId))?;
+    Ok(batches.collect::<rusqlite::Result<_>>()?)
+}
+
+fn checksum(block: &OutputBlock) -> i64 {
+    xxh3_64_with_seed(&block.lines, block.outputs) as i64
 }

@@ -33,7 +33,7 @@ pub(super) struct Overlay {
 struct DueHeap(BinaryHeap<Reverse<(Millis, u64)>>);
 
 /// What a row takes in memory besides its key and state, roughly.
-const ROW_BYTES: usize = 160;
+pub(super) const ROW_BYTES: usize = 160;
 /// Heaps smaller than this are not worth cleaning.
 const HEAP_MIN: usize = 4096;
 
@@ -92,6 +92,11 @@ impl Overlay {
         self.rows -= taken.len();
         self.bytes -= taken.iter().map(row_bytes).sum::<usize>();
         taken
+    }
+
+    /// What the rows of a key group take in memory.
+    pub fn group_bytes(&self, group: KeyGroup) -> usize {
+        self.group(group).iter().map(row_bytes).sum()
     }
 
     /// The rows of a key group.
@@ -189,6 +194,11 @@ impl Row {
     /// The row, without what the overlay adds to it.
     pub fn to_key_row(&self) -> KeyRow {
         KeyRow { key: self.key.to_vec(), state: self.state.clone(), timeout: self.timeout }
+    }
+
+    pub(super) fn as_delta_row(&self) -> DeltaRow<'_> {
+        let state = self.state.as_ref().map(|(state, schema)| (state.as_slice(), *schema));
+        DeltaRow { key: &self.key, state, timeout: self.timeout }
     }
 
     /// Whether the key is gone.

@@ -5,14 +5,15 @@
 //! groups from the overlay into the table. Opening the file reads the deltas that are not folded into the overlay. What is kept
 //! longer, so that earlier batches can be read, is in `history.rs`.
 
+use super::budget::{Budget, BudgetShare};
 use super::delta::{self, DeltaBuilder};
 use super::fold::Fold;
 use super::history::History;
-use super::overlay::Overlay;
+use super::overlay::{Overlay, ROW_BYTES};
 use super::shipping::{self, Shipped};
 use super::view::View;
 use super::{
-    DeadLetter, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
+    DeadLetter, OutputBlock, clean, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
     state_table, undo_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
@@ -23,8 +24,6 @@ use std::path::{Path, PathBuf};
 
 /// All key groups are folded within this many commits, so an overlay holds the changes of at most so many batches.
 const ROTATION_COMMITS: usize = 64;
-/// When the overlay takes more memory than this, a commit folds more groups.
-const OVERLAY_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 pub(super) const META_PARTITION: &str = "partition";
 pub(super) const META_PARTITIONS: &str = "partitions";
@@ -58,6 +57,10 @@ pub struct PartitionDb {
     /// Timeouts in the table before this time are out of date, for each clock: whatever was due was called since, and its
     /// row is in the overlay.
     due_floor: [Millis; 2],
+    /// What the overlay takes of the memory that all partitions share.
+    share: BudgetShare,
+    /// Whether all commits went well, so that the file may be marked as closed in order.
+    is_sound: bool,
 }
 
 /// A key's row as a batch finds it.
@@ -122,8 +125,15 @@ pub fn key_groups_of(partition: PartitionId, partitions: u32) -> Vec<KeyGroup> {
 }
 
 impl PartitionDb {
-    /// Opens or makes the file of a partition. So many batches before the last one can be read.
-    pub fn open(folder: &Path, partition: PartitionId, partitions: u32, history_batches: u64) -> Result<Self> {
+    /// Opens or makes the file of a partition. So many batches before the last one can be read. A file that was not closed in
+    /// order is checked first.
+    pub fn open(
+        folder: &Path,
+        partition: PartitionId,
+        partitions: u32,
+        history_batches: u64,
+        budget: &Budget,
+    ) -> Result<Self> {
         let path = path_of(folder, partition);
         let mut connection = settings::open(&path, SCHEMA)?;
         let found = (meta_table::get(&connection, META_PARTITION)?, meta_table::get(&connection, META_PARTITIONS)?);
@@ -155,7 +165,11 @@ impl PartitionDb {
         // The rotation goes on where it stopped: a rule that runs for a few batches at a time must fold all groups, too.
         let fold_of = |&number: &usize| folded[usize::from(key_groups[number].0)];
         let fold_next = (0..key_groups.len()).min_by_key(fold_of).unwrap_or(0);
+        let mut share = budget.share();
+        share.set(overlay.bytes());
         Ok(PartitionDb {
+            share,
+            is_sound: true,
             overlay,
             folded,
             key_groups,
@@ -246,6 +260,9 @@ impl PartitionDb {
         );
         let rows = self.rows.saturating_add_signed(commit.rows_added);
         let has_changes = commit.delta.rows() > 0;
+        // Room is made for the rows of this batch before they come, as if all of them were new.
+        self.share.set(self.overlay.bytes() + commit.delta.bytes() + commit.delta.rows() as usize * ROW_BYTES);
+        self.is_sound = false;
         let delta = commit.delta.finish();
         let fold = self.next_fold(batch);
 
@@ -269,13 +286,16 @@ impl PartitionDb {
         }
         meta_table::set(&transaction, META_BATCH, batch.0)?;
         meta_table::set(&transaction, META_ROWS, rows)?;
+        clean::clear(&transaction)?;
         transaction.commit().with_context(|| format!("failed to commit batch {batch}"))?;
 
         self.history = history;
         self.after_commit(&fold.groups);
         self.apply(&delta, &commit.thresholds)?;
+        self.share.set(self.overlay.bytes());
         self.committed = Some(batch);
         self.rows = rows;
+        self.is_sound = true;
         Ok(())
     }
 
@@ -295,15 +315,19 @@ impl PartitionDb {
         }
     }
 
-    /// Which key groups are folded next: a slice in rotation, more when the overlay is too large.
+    /// Which key groups are folded next: a slice in rotation, more when all partitions together take too much memory.
     fn groups_to_fold(&self) -> Vec<KeyGroup> {
-        let mut groups = Vec::new();
         let slice = self.key_groups.len().div_ceil(ROTATION_COMMITS);
-        let overlay = self.overlay.bytes();
-        let over = overlay.saturating_sub(OVERLAY_BYTES_MAX);
-        let share = (self.key_groups.len() * over).checked_div(overlay).unwrap_or(0);
-        for step in 0..(slice + share).min(self.key_groups.len()) {
-            groups.push(self.key_groups[(self.fold_next + step) % self.key_groups.len()]);
+        let excess = self.share.excess();
+        let (before, from) = self.key_groups.split_at(self.fold_next);
+        let mut freed = 0;
+        let mut groups = Vec::new();
+        for &group in from.iter().chain(before) {
+            if groups.len() >= slice && freed >= excess {
+                break;
+            }
+            freed += self.overlay.group_bytes(group);
+            groups.push(group);
         }
         groups
     }
@@ -336,5 +360,14 @@ impl PartitionDb {
             self.overlay.apply(row);
             Ok(())
         })
+    }
+}
+
+impl Drop for PartitionDb {
+    fn drop(&mut self) {
+        if self.is_sound {
+            // Without the mark the file is checked when it is opened again, and nothing is lost.
+            let _ = clean::set(&self.connection);
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
 use super::shipping::Shipped;
-use super::{meta_table, progress_table, settings};
+use super::{clean, meta_table, progress_table, settings, split};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::plan::{Identity, Plan, Settled};
@@ -24,6 +24,9 @@ const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// The tables of the log.
+const TABLES: &[&str] = &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA];
+
 const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
 const META_SETTLED: &str = "settled";
@@ -42,13 +45,14 @@ pub struct PlanLog {
     settled: Option<Settled>,
     /// Plans that are not in the checkpoint yet are kept.
     shipped: Shipped,
+    /// Whether all transactions went well, so that the file may be marked as closed in order.
+    is_sound: bool,
 }
 
 impl PlanLog {
     /// Opens or makes the log, and checks that it belongs to the rule that is to run.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self> {
-        let connection =
-            settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
+        let connection = settings::open(&folder.join("plan.db"), TABLES)?;
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
             None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
             Some(found) => {
@@ -58,7 +62,7 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint })
+        Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint, is_sound: true })
     }
 
     /// Makes the log of a restored data folder: plans in order without gaps, how far all plans ever have read, and how far
@@ -88,6 +92,7 @@ impl PlanLog {
 
     /// The identity of the rule in a data folder; none when there is no plan log.
     pub fn identity(folder: &Path) -> Result<Option<Identity>> {
+        split::finish(folder)?;
         let path = folder.join("plan.db");
         if !path.exists() {
             return Ok(None);
@@ -101,7 +106,10 @@ impl PlanLog {
     pub fn set_description(&self, description: &Description) -> Result<()> {
         // The schema of the parameters can be a megabyte, and says nothing about states.
         let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
-        meta_table::set(&self.connection, META_DESCRIPTION, serde_json::to_string(&kept)?)
+        let transaction = self.connection.unchecked_transaction()?;
+        meta_table::set(&transaction, META_DESCRIPTION, serde_json::to_string(&kept)?)?;
+        clean::clear(&transaction)?;
+        Ok(transaction.commit()?)
     }
 
     /// What the rule of a data folder says of itself, without the schema of its parameters.
@@ -220,6 +228,18 @@ impl PlanLog {
         Ok(plans)
     }
 
+    /// Copies the log to a new file, for the same rule with another number of partitions.
+    pub(super) fn copy(&self, to: &Path, partitions: u32) -> Result<()> {
+        let attempt = || format!("failed to make {}", to.display());
+        self.connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]).with_context(attempt)?;
+        let copy = settings::open(to, TABLES)?;
+        let text: String = meta_table::get(&copy, META_IDENTITY)?.with_context(attempt)?;
+        let found: Identity = serde_json::from_str(&text).context("failed to read the plan log's identity")?;
+        let identity = serde_json::to_string(&Identity { partitions, ..found })?;
+        meta_table::set(&copy, META_IDENTITY, identity).with_context(attempt)?;
+        clean::set(&copy)
+    }
+
     /// How far each file was read.
     pub fn positions(&self) -> Result<Positions> {
         let mut statement = self.connection.prepare("SELECT input, file, offset, line FROM position")?;
@@ -232,8 +252,10 @@ impl PlanLog {
 
     /// One transaction, which takes along the progress that waits.
     fn write(&mut self, change: impl FnOnce(&Connection) -> Result<()>) -> Result<()> {
+        self.is_sound = false;
         let transaction = self.connection.transaction()?;
         change(&transaction)?;
+        clean::clear(&transaction)?;
         for (batch, record) in &self.progress {
             progress_table::put(&transaction, *batch, record)?;
         }
@@ -242,6 +264,7 @@ impl PlanLog {
         }
         transaction.commit()?;
         self.progress.clear();
+        self.is_sound = true;
         Ok(())
     }
 
@@ -270,6 +293,15 @@ fn put_position(
     )?;
     statement.execute(params![input.0, file, to.offset, to.line, batch.map(|batch| batch.0)])?;
     Ok(())
+}
+
+impl Drop for PlanLog {
+    fn drop(&mut self) {
+        if self.is_sound {
+            // Without the mark the file is checked when it is opened again, and nothing is lost.
+            let _ = clean::set(&self.connection);
+        }
+    }
 }
 
 fn set_delivered(connection: &Connection, delivered: Option<BatchId>) -> Result<()> {

@@ -2,7 +2,8 @@
 
 use super::view::View;
 use super::{
-    DeadLetter, KeptLetter, dead_letter_table, delta, delta_table, history, meta_table, partition_db, settings,
+    DeadLetter, KeptLetter, OutputBlock, dead_letter_table, delta, delta_table, history, meta_table, outbox_table,
+    partition_db, settings,
 };
 use crate::event::{BatchId, KeyGroup, PartitionId};
 use anyhow::{Context, Result, ensure};
@@ -70,6 +71,27 @@ impl PartitionReader {
         let groups = partition_db::key_groups_of(self.partition, self.partitions);
         let view = View::of(&self.connection, &groups, batch)?;
         groups.into_iter().try_for_each(|group| view.scan(&self.connection, group, &mut each))
+    }
+
+    /// Calls `each` with the rows of some of its key groups as they were after a batch.
+    pub(super) fn scan_groups_at(
+        &self,
+        batch: BatchId,
+        groups: &[KeyGroup],
+        mut each: impl FnMut(KeyGroup, KeyRow) -> Result<()>,
+    ) -> Result<()> {
+        self.check(batch)?;
+        let view = View::of(&self.connection, groups, batch)?;
+        groups.iter().try_for_each(|&group| view.scan(&self.connection, group, |row| each(group, row)))
+    }
+
+    /// The outputs that are not known to be delivered, when those up to this batch are.
+    pub(super) fn outputs_after(&self, delivered: Option<BatchId>) -> Result<Vec<(BatchId, OutputBlock)>> {
+        let batches = outbox_table::batches_after(&self.connection, delivered)?;
+        let blocks = batches
+            .into_iter()
+            .map(|batch| Ok(outbox_table::get(&self.connection, batch)?.map(|block| (batch, block))));
+        blocks.filter_map(Result::transpose).collect()
     }
 
     /// The row of one key.

@@ -1,14 +1,15 @@
-//! [`RestoredPartition`]: a partition's file that is made at once, from rows that come from elsewhere.
+//! [`RestoredPartition`]: a partition's file that is made at once, from rows that come from elsewhere: from a checkpoint, or from the
+//! partitions that there were before a split.
 //!
 //! The file is of no use until it is whole, so nothing in it is synced before its end, and it has no log: this is several times
 //! faster than commits are. Rows are collected in memory, newer ones over older ones, and go into the table in the order of key
 //! groups and keys, by which the table is sorted.
 
-use super::delta::DeltaRow;
+use super::delta::{DeltaBuilder, DeltaRow};
 use super::overlay::{Overlay, Row};
 use super::partition_db::{self, key_groups_of};
 use super::{
-    DeadLetter, KeptLetter, OutputBlock, dead_letter_table, delta, fold_table, history, meta_table, outbox_table,
+    DeadLetter, KeptLetter, OutputBlock, clean, dead_letter_table, delta, delta_table, fold_table, history, meta_table, outbox_table,
     settings, state_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, PartitionId};
@@ -29,6 +30,7 @@ pub struct RestoredPartition {
     dead_letters: u64,
     outputs: u64,
     indexes: Vec<String>,
+    last_changes: DeltaBuilder,
 }
 
 /// What a restored file has.
@@ -64,6 +66,7 @@ impl RestoredPartition {
             dead_letters: 0,
             outputs: 0,
             indexes,
+            last_changes: DeltaBuilder::default(),
         })
     }
 
@@ -95,6 +98,17 @@ impl RestoredPartition {
         dead_letter_table::put(&self.connection, kept)
     }
 
+    /// Puts a dead letter under the next number of its batch.
+    pub fn add_dead_letter(&mut self, kept: KeptLetter) -> Result<()> {
+        let number = dead_letter_table::next_number(&self.connection, kept.batch)?;
+        self.put_dead_letter(&KeptLetter { number, ..kept })
+    }
+
+    /// Puts what the last batch changed, so that its changes can be read as those of later ones can. The rows have it already.
+    pub fn put_change(&mut self, row: DeltaRow<'_>) {
+        self.last_changes.push(row);
+    }
+
     /// Puts the dead letters of a batch, and marks those whose events ran again in it.
     pub fn put_dead_letters(
         &mut self,
@@ -112,6 +126,9 @@ impl RestoredPartition {
         self.write_rows()?;
         let rows = self.connection.query_row("SELECT COUNT(*) FROM state", [], |row| row.get(0))?;
         if let Some(batch) = batch {
+            if self.last_changes.rows() > 0 {
+                delta_table::insert(&self.connection, batch, rows, &self.last_changes.finish())?;
+            }
             for &group in &self.key_groups {
                 fold_table::set(&self.connection, group, batch)?;
             }
@@ -121,6 +138,7 @@ impl RestoredPartition {
         }
         self.indexes.iter().try_for_each(|index| self.connection.execute_batch(index))?;
         self.connection.execute_batch("COMMIT").with_context(|| format!("failed to write {}", self.path.display()))?;
+        clean::set(&self.connection)?;
         settings::end_unsynced(self.connection, &self.path)?;
         Ok(RestoredCounts { rows, dead_letters: self.dead_letters, outputs: self.outputs })
     }

@@ -1,5 +1,6 @@
 //! How every SQLite file of the host is opened.
 
+use super::{clean, damage};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -40,11 +41,14 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
              PRAGMA wal_autocheckpoint = {WAL_PAGES};
              PRAGMA journal_size_limit = 67108864;"
         ))
-        .with_context(attempt)?;
+        .map_err(|error| damage::explained(&connection, attempt(), error))?;
     connection.set_prepared_statement_cache_capacity(64);
-    match identity(&connection).with_context(attempt)? {
+    match identity(&connection).map_err(|error| damage::explained(&connection, attempt(), error))? {
         (0, 0) => create(&connection, schema).with_context(attempt)?,
-        found => check_identity(found, path)?,
+        found => {
+            check_identity(found, path)?;
+            clean::check(&connection)?;
+        }
     }
     Ok(connection)
 }
@@ -107,18 +111,18 @@ pub(super) fn open_read_only(path: &Path) -> Result<Option<Connection>> {
         Ok((0, 0)) => Ok(None),
         Ok(found) => check_identity(found, path).map(|()| Some(connection)),
         Err(error) if has_unfinished_journal(&error) => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("failed to read {}", path.display())),
+        Err(error) => Err(damage::explained(&connection, format!("failed to read {}", path.display()), error)),
     }
 }
 
 /// Whether a file waits for its owner to undo what a crash cut short. It has a rollback journal only until it is in WAL
 /// mode, which is before its tables are made.
-fn has_unfinished_journal(error: &anyhow::Error) -> bool {
-    let failure = error.downcast_ref().and_then(rusqlite::Error::sqlite_error);
+fn has_unfinished_journal(error: &rusqlite::Error) -> bool {
+    let failure = error.sqlite_error();
     failure.is_some_and(|failure| failure.extended_code == rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
 }
 
-fn identity(connection: &Connection) -> Result<(i32, i32)> {
+fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
     let application_id = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let format_version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     Ok((application_id, format_version))

@@ -1,15 +1,17 @@
 //! The folded states and timeouts, one row for each key.
 
+use super::damage::{damaged, explained};
 use super::delta::DeltaRow;
-use super::overlay::Row;
 use crate::event::{KeyGroup, Millis};
 use crate::group::{Timeout, TimeoutClock};
 use anyhow::Result;
 use rusqlite::{Connection, OptionalExtension, params};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub(super) const SCHEMA: &str = "
     -- The key group comes first, so that a group is one range: it is folded, and later moved, as a whole.
-    -- A row has a state, a timeout, or both.
+    -- A row has a state, a timeout, or both. The checksum is over key, state, schema and timeout, and every read checks it:
+    -- SQLite sees whether its pages hang together, not whether a state is the one that was written.
     CREATE TABLE state (
         key_group INTEGER NOT NULL CHECK (key_group BETWEEN 0 AND 1023),
         key BLOB NOT NULL,
@@ -17,6 +19,7 @@ pub(super) const SCHEMA: &str = "
         schema INTEGER,
         timeout_clock INTEGER CHECK (timeout_clock IN (1, 2)),
         timeout_ms INTEGER,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (key_group, key),
         CHECK ((state IS NULL) = (schema IS NULL)),
         CHECK ((timeout_clock IS NULL) = (timeout_ms IS NULL)),
@@ -51,46 +54,54 @@ impl KeyRow {
 }
 
 pub(super) fn get(connection: &Connection, group: KeyGroup, key: &[u8]) -> Result<Option<KeyRow>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT key, state, schema, timeout_clock, timeout_ms FROM state WHERE key_group = ?1 AND key = ?2",
-    )?;
-    Ok(statement.query_row(params![group.0, key], read_row).optional()?)
+    let what = || format!("the row of the key '{}'", String::from_utf8_lossy(key));
+    let read = || {
+        let mut statement = connection.prepare_cached(
+            "SELECT key, state, schema, timeout_clock, timeout_ms, checksum FROM state WHERE key_group = ?1 AND key = ?2",
+        )?;
+        statement.query_row(params![group.0, key], read_row).optional()
+    };
+    let row = read().map_err(|error| explained(connection, what(), error))?;
+    row.map(|row| row.checked(connection)).transpose()
 }
 
 /// Calls `each` with every row of a key group, in the order of keys.
 pub(super) fn scan(connection: &Connection, group: KeyGroup, mut each: impl FnMut(KeyRow) -> Result<()>) -> Result<()> {
     let mut statement = connection.prepare_cached(
-        "SELECT key, state, schema, timeout_clock, timeout_ms FROM state WHERE key_group = ?1 ORDER BY key",
+        "SELECT key, state, schema, timeout_clock, timeout_ms, checksum FROM state WHERE key_group = ?1 ORDER BY key",
     )?;
     let rows = statement.query_map(params![group.0], read_row)?;
     for row in rows {
-        each(row?)?;
+        let row = row.map_err(|error| explained(connection, format!("a row of key group {}", group.0), error))?;
+        each(row.checked(connection)?)?;
     }
     Ok(())
 }
 
-pub(super) fn put(connection: &Connection, group: KeyGroup, row: &Row) -> Result<()> {
-    if row.is_gone() {
+pub(super) fn put(connection: &Connection, group: KeyGroup, row: DeltaRow<'_>) -> Result<()> {
+    if row.state.is_none() && row.timeout.is_none() {
         let mut statement = connection.prepare_cached("DELETE FROM state WHERE key_group = ?1 AND key = ?2")?;
-        statement.execute(params![group.0, &*row.key])?;
+        statement.execute(params![group.0, row.key])?;
         return Ok(());
     }
     let mut statement = connection.prepare_cached(
-        "INSERT OR REPLACE INTO state (key_group, key, state, schema, timeout_clock, timeout_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR REPLACE INTO state (key_group, key, state, schema, timeout_clock, timeout_ms, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     statement.execute(params![
         group.0,
-        &*row.key,
-        row.state.as_ref().map(|(state, _)| state.as_slice()),
-        row.state.as_ref().map(|(_, schema)| *schema),
+        row.key,
+        row.state.map(|(state, _)| state),
+        row.state.map(|(_, schema)| schema),
         row.timeout.map(|timeout| timeout.clock as u8),
         row.timeout.map(|timeout| timeout.at.0),
+        checksum(row),
     ])?;
     Ok(())
 }
 
-/// Calls `each` with the keys whose timeout lies in `[from, to)`, by due time, until it returns false.
+/// Calls `each` with the keys whose timeout lies in `[from, to)`, by due time, until it returns false. This reads the index, which
+/// has no checksum: whoever calls a key for its timeout reads its row, and sees there whether it is due.
 pub(super) fn due(
     connection: &Connection,
     clock: TimeoutClock,
@@ -112,14 +123,45 @@ pub(super) fn due(
     Ok(())
 }
 
-fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeyRow> {
+/// A row as the table has it, and the checksum that it was written with.
+struct StoredRow {
+    row: KeyRow,
+    checksum: i32,
+}
+
+impl StoredRow {
+    fn checked(self, connection: &Connection) -> Result<KeyRow> {
+        if checksum(self.row.as_delta_row()) == self.checksum {
+            return Ok(self.row);
+        }
+        let what = format!("the row of the key '{}'", String::from_utf8_lossy(&self.row.key));
+        Err(damaged(connection, what, "its checksum is wrong"))
+    }
+}
+
+/// Four bytes: one damaged row in four billion goes unseen, and a row gets no longer than it must.
+fn checksum(row: DeltaRow<'_>) -> i32 {
+    let (state, form) = row.state.map_or((&[][..], 0), |(state, schema)| (state, 1 | u64::from(schema) << 1));
+    let mut timeout = [0; 9];
+    if let Some(Timeout { clock, at }) = row.timeout {
+        timeout[0] = clock as u8;
+        timeout[1..].copy_from_slice(&at.0.to_le_bytes());
+    }
+    let sum = xxh3_64_with_seed(state, xxh3_64(row.key) ^ form);
+    xxh3_64_with_seed(&timeout, sum) as i32
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredRow> {
     let state: Option<Vec<u8>> = row.get(1)?;
     let schema: Option<u32> = row.get(2)?;
     let clock: Option<u8> = row.get(3)?;
     let at: Option<i64> = row.get(4)?;
-    Ok(KeyRow {
+    let row_checksum = row.get(5)?;
+    let timeout = clock.and_then(TimeoutClock::from_number).zip(at);
+    let row = KeyRow {
         key: row.get(0)?,
         state: state.zip(schema),
-        timeout: clock.and_then(TimeoutClock::from_number).zip(at).map(|(clock, at)| Timeout { clock, at: Millis(at) }),
-    })
+        timeout: timeout.map(|(clock, at)| Timeout { clock, at: Millis(at) }),
+    };
+    Ok(StoredRow { row, checksum: row_checksum })
 }

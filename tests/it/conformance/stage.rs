@@ -122,6 +122,7 @@ fn settings(config: Config, setup: &Setup, folder: &Path) -> Result<Settings> {
         threads: 2,
         history_batches: config.history_batches,
         checkpoint: None,
+        overlay_budget: Default::default(),
         batch_query: config.batch,
     })
 }

@@ -16,7 +16,7 @@ use keyfold::sink::{FilesSink, Sink};
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::source::{FileOptions, FileSource, ReadLimit};
 use keyfold::state::reader::PartitionReader;
-use keyfold::state::{DeadLetter, OutputBlock};
+use keyfold::state::{Budget, DeadLetter, OVERLAY_BYTES_DEFAULT, OutputBlock};
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
@@ -52,6 +52,7 @@ pub struct Stream {
     pub batch_events: usize,
     pub history_batches: u64,
     pub checkpoint: Option<CheckpointSettings>,
+    pub overlay_bytes_max: usize,
 }
 
 impl Stream {
@@ -67,6 +68,7 @@ impl Stream {
             batch_events: 1000,
             history_batches: HISTORY_BATCHES_DEFAULT,
             checkpoint: None,
+            overlay_bytes_max: OVERLAY_BYTES_DEFAULT,
         }
     }
 
@@ -176,6 +178,7 @@ impl Stream {
             batch_query: false,
             history_batches: self.history_batches,
             checkpoint: self.checkpoint.clone(),
+            overlay_budget: Budget::new(self.overlay_bytes_max),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Rules under test, each in a host of its own that runs batches of JSON lines and shows what became of them.
 
 use super::command::{KEYFOLD, cache, root, target};
+use super::folder;
 use anyhow::Result;
 use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
@@ -13,8 +14,8 @@ use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::{Progress, StateOperatorProgress};
 use keyfold::sink::MemorySink;
 use keyfold::source::{ReadLimit, Source};
-use keyfold::state::DeadLetter;
 use keyfold::state::reader::PartitionReader;
+use keyfold::state::{Budget, DeadLetter, OVERLAY_BYTES_DEFAULT};
 use keyfold::wasm::Component;
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
@@ -75,6 +76,8 @@ pub struct Setup {
     pub batch_query: Option<usize>,
     /// So many batches before the last one can be read.
     pub history_batches: u64,
+    /// Bytes that changed states may take in memory.
+    pub overlay_bytes_max: usize,
 }
 
 impl Setup {
@@ -88,6 +91,7 @@ impl Setup {
             parameters: json!({}),
             batch_query: None,
             history_batches,
+            overlay_bytes_max: OVERLAY_BYTES_DEFAULT,
         }
     }
 
@@ -103,6 +107,17 @@ impl Setup {
 
     /// Opens a host over the folder that another trial left.
     pub fn open_in(self, folder: TempDir) -> Trial {
+        self.try_open_in(folder).unwrap_or_else(|error| panic!("the folder cannot be used: {error:#}"))
+    }
+
+    /// Why a host refuses a folder.
+    pub fn refused_in(self, folder: &TempDir) -> String {
+        let copy = tempfile::tempdir().expect("the folder for temporary files can be written");
+        folder::copy(folder.path(), copy.path());
+        format!("{:#}", self.try_open_in(copy).err().expect("the folder cannot be used"))
+    }
+
+    fn try_open_in(self, folder: TempDir) -> Result<Trial> {
         let loader = Arc::new(loader(&self.limits));
         let component = Arc::new(loader.load(&self.rule).expect("the rule can be loaded"));
         let (clock, sink) = (Clock::manual(Millis(0)), MemorySink::default());
@@ -134,10 +149,10 @@ impl Setup {
             batch_query: self.batch_query.is_some(),
             history_batches: self.history_batches,
             checkpoint: None,
+            overlay_budget: Budget::new(self.overlay_bytes_max),
         };
-        let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))
-            .expect("the folder can be used");
-        Trial { host, component, clock, sink, folder, partitions: self.partitions, letters_seen: 0, line: 0 }
+        let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))?;
+        Ok(Trial { host, component, clock, sink, folder, partitions: self.partitions, letters_seen: 0, line: 0 })
     }
 }
 
@@ -180,6 +195,12 @@ impl Trial {
         self.letters_seen += letters.len();
         let progress = record.state_operators.first().expect("there is one stateful operator").clone();
         Batch { outputs: self.sink.take(), letters, progress, record }
+    }
+
+    /// Runs one batch of lines that ends the run, and returns why.
+    pub fn fail<L: AsRef<str>>(&mut self, lines: &[L]) -> String {
+        let records = self.records(lines);
+        format!("{:#}", self.host.run_batch(records, None).err().expect("the batch fails"))
     }
 
     /// Runs one batch with an event for each key, one second after another.
