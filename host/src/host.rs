@@ -7,6 +7,7 @@ mod settings;
 
 use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
+use crate::fault;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
@@ -15,7 +16,7 @@ use crate::plan::{Plan, Settled};
 use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
-use crate::state::PlanLog;
+use crate::state::{Hold, PlanLog};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
@@ -78,6 +79,8 @@ pub struct Host {
     query_time: Option<Millis>,
     /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
     has_failed: bool,
+    /// What writers do when the disk is full.
+    hold: Hold,
     /// Held as long as the host lives, so that no second host writes the folder.
     _lock: FolderLock,
 }
@@ -102,12 +105,15 @@ impl Host {
         ensure!(settings.inputs.len() == settings.identity.inputs.len(), "each input needs its settings");
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
+        fault::point("folder-made");
         let lock = FolderLock::take(&settings.folder)?;
-        let plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
+        let hold = Hold::default();
+        let mut plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
+        plan_log.hold_with(hold.clone());
         plan_log.set_description(component.description())?;
         let id = PlanLog::identity(&settings.folder)?.map_or_else(String::new, |identity| identity.id);
         let partitions = settings.identity.partitions;
-        let workers = Workers::start(&settings.folder, partitions, settings.threads, settings.history_batches)?;
+        let workers = Workers::start(&settings.folder, partitions, settings.threads, settings.history_batches, &hold)?;
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
         let delivered = plan_log.delivered()?;
@@ -136,6 +142,7 @@ impl Host {
             settled,
             query_time: None,
             has_failed: false,
+            hold,
             _lock: lock,
         })
     }
@@ -143,6 +150,7 @@ impl Host {
     /// Finishes what a crash interrupted: runs planned batches again and delivers outputs that are not known to be delivered.
     /// Then lets the source continue after what was planned.
     pub fn recover(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
+        fault::point("recover-begin");
         let positions = self.plan_log.positions()?;
         self.imports.seek(&positions)?;
         source.seek(&positions)?;
@@ -158,6 +166,7 @@ impl Host {
                 self.replay(source, &plan.ranges, &mut records)
                     .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
             }
+            fault::point("replay-read");
             let component = self.components.get(&plan.digest, &self.component)?;
             // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
             // batch of which only some partitions still have the outputs.
@@ -180,7 +189,8 @@ impl Host {
     ) -> Result<()> {
         ensure!(!self.has_failed, "the host has failed before: open it again");
         self.has_failed = true;
-        self.run_to_the_end(source, trigger, stop, observer)?;
+        let hold = self.hold.clone();
+        hold.unless(stop, || self.run_to_the_end(source, trigger, stop, observer))?;
         self.has_failed = false;
         Ok(())
     }
@@ -263,6 +273,7 @@ impl Host {
             return Ok(ReadStatus::More);
         }
         let status = source.read(self.settings.batch, records)?;
+        fault::point("read");
         let now = self.now();
         self.watermarks.observe(records, now);
         Ok(status)
@@ -321,6 +332,7 @@ impl Host {
         times.keyed();
         let plan = self.plan(&input, watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
+        fault::point("plan-written");
         times.planned();
         self.start(plan, Arc::clone(&self.component), input, times)
     }
@@ -330,7 +342,13 @@ impl Host {
             self.last = Some(plan.clone());
             self.settled = None;
         }
-        let work = Work { plan: Arc::new(plan), component, input: Arc::new(input), delivered: self.delivered };
+        let work = Work {
+            plan: Arc::new(plan),
+            component,
+            input: Arc::new(input),
+            delivered: self.delivered,
+            twice: self.settings.twice,
+        };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });

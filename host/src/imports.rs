@@ -4,10 +4,12 @@
 use crate::description::StateFormat;
 use crate::event::{InputId, OffsetRange, Positions, RecordBatch};
 use crate::extract::imported_key;
+use crate::fault;
 use crate::group::{Timeout, TimeoutClock};
 use crate::source::file::RECORD_BYTES_MAX;
 use crate::source::{FileOptions, FileSource, ReadLimit, ReadStatus, Source};
 use crate::state::PlanLog;
+use crate::synced;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -204,10 +206,12 @@ fn copy(path: &Path, to: &Path, format: StateFormat) -> Result<u64> {
         writeln!(output, "{text}")?;
     }
     let file = output.into_inner().map_err(|error| error.into_error())?;
-    file.as_file().sync_all()?;
+    synced::file(file.as_file(), file.path());
+    fault::point("import-written");
     file.persist_noclobber(to).with_context(|| format!("failed to write {}", to.display()))?;
+    fault::point("import-placed");
     for folder in [folder, data_folder] {
-        File::open(folder)?.sync_all()?;
+        synced::folder(folder)?;
     }
     Ok(lines.len() as u64)
 }

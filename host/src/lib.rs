@@ -15,7 +15,7 @@
 //! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
 //!
-//! [`event`], [`clock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
+//! [`event`], [`clock`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
 pub mod checkpoint;
@@ -25,6 +25,7 @@ pub mod description;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod fault;
 pub mod r#gen;
 pub mod group;
 pub mod grouped;
@@ -44,6 +45,7 @@ pub mod sink;
 pub mod source;
 pub mod staged;
 pub mod state;
+pub mod synced;
 pub mod wasm;
 pub mod watermark;
 pub mod workers;

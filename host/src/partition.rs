@@ -12,9 +12,9 @@ use crate::input::BatchInput;
 use crate::plan::Plan;
 use crate::staged::Staged;
 use crate::state::partition_db::Thresholds;
-use crate::state::{Commit, OutputBlock, PartitionDb};
+use crate::state::{Commit, Hold, OutputBlock, PartitionDb};
 use crate::wasm::{CallError, Component, Reason};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use call::{Call, LoadedGroup, Taking};
 use hashbrown::HashSet;
 use std::path::Path;
@@ -43,6 +43,8 @@ pub struct Work {
     pub input: Arc<BatchInput>,
     /// Outputs up to this batch are delivered.
     pub delivered: Option<BatchId>,
+    /// Whether the batch is evaluated twice, for tests.
+    pub twice: bool,
 }
 
 /// What a batch did in one partition.
@@ -88,6 +90,11 @@ impl Partition {
         Ok(Partition { id, db: PartitionDb::open(folder, id, partitions, history_batches)? })
     }
 
+    /// Waits like this when the disk is full.
+    pub fn hold_with(&mut self, hold: Hold) {
+        self.db.hold_with(hold);
+    }
+
     /// Its number.
     pub fn id(&self) -> PartitionId {
         self.id
@@ -110,10 +117,27 @@ impl Partition {
             return self.report_committed(batch);
         }
         let working = Stopwatch::start();
-        let attempt = || format!("batch {batch} failed in partition {}", self.id);
+        let id = self.id;
+        let attempt = || format!("batch {batch} failed in partition {id}");
         let drops_late = work.component.description().timeout.allows_event_time() && !work.plan.batch_query;
         let late_watermark = work.plan.late_watermark.filter(|_| drops_late);
         let grouped = Grouped::new(&work.input, self.id, late_watermark);
+        let (staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
+        if work.twice {
+            let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;
+            ensure!(
+                staged == again,
+                "{}: evaluated twice, it gave two answers; {}",
+                attempt(),
+                staged.first_difference(&again)
+            );
+        }
+        let report = self.commit(work, staged, report).with_context(attempt)?;
+        Ok(PartitionReport { worked: Some(working.span()), ..report })
+    }
+
+    /// What the batch gives, without any trace of it in the partition.
+    fn evaluate(&mut self, work: &Work, grouped: &Grouped) -> Result<(Staged, PartitionReport)> {
         let context = self.context(work);
         let mut staged = Staged::default();
         if self.id == PartitionId(0) {
@@ -124,21 +148,43 @@ impl Partition {
             imported: ImportedRows::new(&work.input, self.id, description, &mut staged.dead_letters),
             db: &mut self.db,
             work,
-            grouped: &grouped,
+            grouped,
             evaluator: Evaluator::new(&work.component, &work.plan, &context),
             thresholds: thresholds(work),
             staged,
             report: PartitionReport { rows_dropped: grouped.late, ..PartitionReport::default() },
         };
         let calling = Stopwatch::start();
-        run.call_groups_with_events().with_context(attempt)?;
-        run.call_imported_groups().with_context(attempt)?;
+        run.call_groups_with_events()?;
+        run.call_imported_groups()?;
         let timing_out = Stopwatch::start();
-        run.call_due_groups().with_context(attempt)?;
+        run.call_due_groups()?;
         run.report.timeout_ms = timing_out.elapsed_ms();
         run.report.call_ms = calling.elapsed_ms();
-        let report = run.commit().with_context(attempt)?;
-        Ok(PartitionReport { worked: Some(working.span()), ..report })
+        run.report.calls = run.evaluator.calls;
+        run.report.instance_bytes = run.evaluator.memory_bytes;
+        Ok((run.staged, run.report))
+    }
+
+    fn commit(&mut self, work: &Work, staged: Staged, mut report: PartitionReport) -> Result<PartitionReport> {
+        let committing = Stopwatch::start();
+        report.dead_letters = staged.dead_letters.len() as u64;
+        report.rows_updated = staged.rows_updated;
+        report.rows_removed = staged.rows_removed;
+        self.db.commit(Commit {
+            batch: work.plan.batch,
+            delta: staged.delta,
+            rows_added: staged.rows_added,
+            outputs: &staged.outputs,
+            dead_letters: &staged.dead_letters,
+            delivered: work.delivered,
+            thresholds: thresholds(work),
+        })?;
+        report.outputs = staged.outputs;
+        report.rows_total = self.db.rows();
+        report.overlay_bytes = self.db.overlay_bytes() as u64;
+        report.commit_ms = committing.elapsed_ms();
+        Ok(report)
     }
 
     /// The batch was committed before a restart: only its outputs may still be wanted.
@@ -334,31 +380,6 @@ impl<'a> Run<'a> {
     fn parts(&mut self) -> (&mut Evaluator<'a>, Taking<'_>) {
         let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
         (evaluator, Taking { staged, report, work, grouped, thresholds: *thresholds })
-    }
-
-    fn commit(self) -> Result<PartitionReport> {
-        let Run { db, work, evaluator, thresholds, staged, mut report, .. } = self;
-        let batch = work.plan.batch;
-        let committing = Stopwatch::start();
-        report.dead_letters = staged.dead_letters.len() as u64;
-        report.rows_updated = staged.rows_updated;
-        report.rows_removed = staged.rows_removed;
-        db.commit(Commit {
-            batch,
-            delta: staged.delta,
-            rows_added: staged.rows_added,
-            outputs: &staged.outputs,
-            dead_letters: &staged.dead_letters,
-            delivered: work.delivered,
-            thresholds,
-        })?;
-        report.outputs = staged.outputs;
-        report.rows_total = db.rows();
-        report.overlay_bytes = db.overlay_bytes() as u64;
-        report.calls = evaluator.calls;
-        report.instance_bytes = evaluator.memory_bytes;
-        report.commit_ms = committing.elapsed_ms();
-        Ok(report)
     }
 }
 

@@ -192,6 +192,7 @@ impl<'a> Player<'a> {
             threads: 1,
             batch_query: false,
             history_batches: 0,
+            twice: false,
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));

@@ -8,7 +8,7 @@ use crate::wasm::answer::Outcome;
 use crate::wasm::{CallError, Reason};
 
 /// What a batch will change in one partition.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Staged {
     /// The changed rows.
     pub delta: DeltaBuilder,
@@ -124,6 +124,20 @@ impl Staged {
             start = end;
         }
         self.outputs.outputs += outcome.output_ends.len() as u64;
+    }
+
+    /// Where another evaluation of the same batch gave something else, for people.
+    pub fn first_difference(&self, other: &Staged) -> String {
+        let lines = |staged: &Staged| String::from_utf8_lossy(&staged.outputs.lines).into_owned();
+        let (ours, theirs) = (lines(self), lines(other));
+        let ours = ours.lines().map(Some).chain([None]);
+        let mut pairs = ours.zip(theirs.lines().map(Some).chain([None]));
+        match pairs.find(|(one, other)| one != other) {
+            Some((one, other)) => {
+                format!("an output was {} and then {}", one.unwrap_or("none"), other.unwrap_or("none"))
+            }
+            None => "the outputs are the same, the states or the dead letters are not".to_owned(),
+        }
     }
 
     /// Takes a group that failed: its state stays, its events become a dead letter.

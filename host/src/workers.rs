@@ -1,7 +1,9 @@
 //! [`Workers`]: the threads that own the partitions. A partition's batches run one after another on its thread.
 
 use crate::event::{BatchId, Millis, PartitionId};
+use crate::fault;
 use crate::partition::{Partition, PartitionReport, Work};
+use crate::state::Hold;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -34,13 +36,14 @@ enum Report {
 
 impl Workers {
     /// Opens all partitions and starts so many threads, or one for each partition when there are fewer.
-    pub fn start(folder: &Path, partitions: u32, threads: usize, history_batches: u64) -> Result<Self> {
+    pub fn start(folder: &Path, partitions: u32, threads: usize, history_batches: u64, hold: &Hold) -> Result<Self> {
         let threads = threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
         let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
         let mut committed = Vec::new();
         for id in 0..partitions {
-            let partition = Partition::open(folder, PartitionId(id), partitions, history_batches)?;
+            let mut partition = Partition::open(folder, PartitionId(id), partitions, history_batches)?;
+            partition.hold_with(hold.clone());
             committed.push(partition.committed());
             opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }
@@ -132,7 +135,12 @@ fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Repor
             if reports.send(report).is_err() {
                 return;
             }
+            fault::point("partition-done");
         }
+    }
+    for owned in partitions {
+        fault::point("partition-close");
+        drop(owned);
     }
 }
 

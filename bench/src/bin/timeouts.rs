@@ -136,6 +136,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         limits,
         batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
         history_batches: 0,
+        twice: false,
         threads: 2,
         batch_query: false,
     };

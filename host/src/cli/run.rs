@@ -263,6 +263,7 @@ fn host_settings(
         threads: threads.unwrap_or(cores).min(INSTANCES_MAX as usize),
         batch_query: config.batch,
         history_batches: if config.batch { 0 } else { config.history_batches },
+        twice: false,
     })
 }
 

@@ -12,6 +12,7 @@ mod fold;
 mod fold_table;
 pub mod folder_reader;
 mod history;
+mod hold;
 mod meta_table;
 mod outbox_table;
 mod overlay;
@@ -26,6 +27,7 @@ mod view;
 
 pub use dead_letter_table::{DeadEvent, DeadLetter};
 pub use delta::DeltaBuilder;
+pub use hold::Hold;
 pub use outbox_table::OutputBlock;
 pub use partition_db::{Commit, Loaded, PartitionDb};
 pub use plan_log::PlanLog;

@@ -3,13 +3,14 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
-use super::{meta_table, progress_table, settings};
+use super::{Hold, meta_table, progress_table, settings};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
+use crate::fault;
 use crate::plan::{Identity, Plan, Settled};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, params};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "
     -- One row for each batch that was planned.
@@ -32,6 +33,9 @@ const PLANS_KEPT: u64 = 100;
 /// The plan log of one rule.
 pub struct PlanLog {
     connection: Connection,
+    path: PathBuf,
+    /// What is done when the disk is full.
+    hold: Hold,
     /// Progress that waits for the next transaction.
     progress: Vec<(BatchId, String)>,
     /// How far the watermark came when the input was used up; waits for the next transaction.
@@ -41,8 +45,9 @@ pub struct PlanLog {
 impl PlanLog {
     /// Opens or makes the log, and checks that it belongs to the rule that is to run.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self> {
-        let connection =
-            settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
+        let path = folder.join("plan.db");
+        let connection = settings::open(&path, &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
+        fault::point("plan-log-made");
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
             None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
             Some(found) => {
@@ -52,7 +57,12 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new(), settled: None })
+        Ok(PlanLog { connection, path, hold: Hold::default(), progress: Vec::new(), settled: None })
+    }
+
+    /// Waits like this when the disk is full.
+    pub fn hold_with(&mut self, hold: Hold) {
+        self.hold = hold;
     }
 
     /// The identity of the rule in a data folder; none when there is no plan log.
@@ -83,6 +93,7 @@ impl PlanLog {
     /// Writes a plan, how far delivery had come, and the progress kept so far. Forgets plans of batches that were delivered
     /// long ago.
     pub fn append(&mut self, plan: &Plan, delivered: Option<BatchId>) -> Result<()> {
+        fault::point("plan-begin");
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
@@ -102,7 +113,10 @@ impl PlanLog {
 
     /// Writes how far delivery came and the progress kept so far, when there is no plan to write it with.
     pub fn set_delivered(&mut self, delivered: Option<BatchId>) -> Result<()> {
-        self.write(|transaction| set_delivered(transaction, delivered))
+        fault::point("delivered-begin");
+        self.write(|transaction| set_delivered(transaction, delivered))?;
+        fault::point("delivered-written");
+        Ok(())
     }
 
     /// Keeps what a batch did. It is written with the next plan: a transaction of its own would cost every batch another
@@ -183,7 +197,14 @@ impl PlanLog {
     }
 
     /// One transaction, which takes along the progress that waits.
-    fn write(&mut self, change: impl FnOnce(&Connection) -> Result<()>) -> Result<()> {
+    fn write(&mut self, change: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+        let (hold, path) = (self.hold.clone(), self.path.clone());
+        hold.write(&path, || self.try_write(&change))?;
+        self.progress.clear();
+        settings::checkpoint_when_long(&self.connection, &path)
+    }
+
+    fn try_write(&mut self, change: impl Fn(&Connection) -> Result<()>) -> Result<()> {
         let transaction = self.connection.transaction()?;
         change(&transaction)?;
         for (batch, record) in &self.progress {
@@ -192,9 +213,8 @@ impl PlanLog {
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }
-        transaction.commit()?;
-        self.progress.clear();
-        Ok(())
+        fault::point("plan-log-write");
+        Ok(transaction.commit()?)
     }
 
     fn read(&self, sql: &str, from: u64) -> Result<Vec<Plan>> {

@@ -1,5 +1,7 @@
 //! How every SQLite file of the host is opened.
 
+use super::hold;
+use crate::fault;
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -20,6 +22,10 @@ const BUSY: Duration = Duration::from_secs(5);
 
 /// Opens a file for its owner, who alone writes it, and makes its tables when it is new.
 pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
+    try_open(path, schema).map_err(|error| hold::ended_by_sync(path, error))
+}
+
+fn try_open(path: &Path, schema: &[&str]) -> Result<Connection> {
     let version = rusqlite::version_number();
     assert!(
         version >= SQLITE_VERSION_MIN,
@@ -37,13 +43,16 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
              PRAGMA cache_size = -{CACHE_KIB};
              PRAGMA temp_store = MEMORY;
              PRAGMA trusted_schema = OFF;
-             PRAGMA wal_autocheckpoint = {WAL_PAGES};
+             PRAGMA wal_autocheckpoint = 0;
              PRAGMA journal_size_limit = 67108864;"
         ))
         .with_context(attempt)?;
     connection.set_prepared_statement_cache_capacity(64);
     match identity(&connection).with_context(attempt)? {
-        (0, 0) => create(&connection, schema).with_context(attempt)?,
+        (0, 0) => {
+            fault::point("tables-begin");
+            create(&connection, schema).with_context(attempt)?;
+        }
         found => check_identity(found, path)?,
     }
     Ok(connection)
@@ -53,6 +62,24 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
 /// the file whole.
 pub(super) fn set_synced(connection: &Connection, synced: bool) -> Result<()> {
     Ok(connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })?)
+}
+
+/// Copies the log to the file when it has become long. SQLite would do that by itself after a commit, but tell nobody when a
+/// sync fails then.
+pub(super) fn checkpoint_when_long(connection: &Connection, path: &Path) -> Result<()> {
+    let pages: i32 = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
+    if pages < WAL_PAGES {
+        return Ok(());
+    }
+    fault::point("wal-checkpoint-begin");
+    let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    if let Err(error) = copied {
+        // Everything is in the log. Without space for it in the file, the log just becomes longer, until a commit waits.
+        let error = hold::ended_by_sync(path, error.into());
+        tracing::warn!("{}: the log was not copied to the file: {error:#}", path.display());
+    }
+    fault::point("wal-checkpoint-end");
+    Ok(())
 }
 
 /// Opens a file to read it, also while its owner writes. None when its tables were never made: a crash came before.

@@ -121,6 +121,7 @@ fn settings(config: Config, setup: &Setup, folder: &Path) -> Result<Settings> {
         batch: ReadLimit { records_max: config.batch_events, bytes_max: config.batch_bytes },
         threads: 2,
         history_batches: config.history_batches,
+        twice: true,
         batch_query: config.batch,
     })
 }

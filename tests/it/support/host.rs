@@ -165,6 +165,7 @@ impl Stream {
             threads: 2,
             batch_query: false,
             history_batches: HISTORY_BATCHES_DEFAULT,
+            twice: true,
         })
     }
 }

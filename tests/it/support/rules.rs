@@ -133,6 +133,7 @@ impl Setup {
             threads: 1,
             batch_query: self.batch_query.is_some(),
             history_batches: self.history_batches,
+            twice: true,
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))
             .expect("the folder can be used");
