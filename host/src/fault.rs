@@ -141,7 +141,8 @@ mod asked {
     }
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
+#[cfg(debug_assertions)]
 mod tests {
     use super::asked::{Action, Asked, parse};
     use super::*;

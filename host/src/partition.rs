@@ -126,7 +126,7 @@ impl Partition {
         if work.twice {
             let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;
             ensure!(
-                staged == again,
+                staged.agrees_with(&again),
                 "{}: evaluated twice, it gave two answers; {}",
                 attempt(),
                 staged.first_difference(&again)

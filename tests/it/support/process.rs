@@ -81,6 +81,18 @@ impl Process {
         self.finish()
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it go on after it has stood still.
+    pub fn go_on(&self) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args(["-CONT", &id]).status().expect("there is a program `kill`");
+        assert!(status.success(), "process {id} is gone");
+    }
+
     /// Waits for its end.
     pub fn finish(mut self) -> Finished {
         wait_until("the process ended", || !self.is_running());
