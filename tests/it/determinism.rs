@@ -59,7 +59,7 @@ impl Source for Ticking {
     }
 
     fn read(&mut self, limit: ReadLimit, batch: &mut RecordBatch) -> Result<ReadStatus> {
-        const TICK_MS: i64 = 150_000;
+        const TICK_MS: i64 = 400_000;
         self.now.0 += TICK_MS;
         self.clock.advance_to(self.now);
         self.files.read(limit, batch)

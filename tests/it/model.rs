@@ -9,7 +9,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use session::Session;
 
 /// Streams that are tried. Each takes some tens of milliseconds for each of its steps.
-const CASES: u32 = 120;
+const CASES: u32 = 240;
 /// Another seed makes other streams; this variable names it.
 const SEED: &str = "KEYFOLD_TEST_SEED";
 const SEED_DEFAULT: u64 = 20_260_107;

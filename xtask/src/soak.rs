@@ -63,7 +63,7 @@ pub fn soak(workspace: &Workspace, args: &SoakArgs) -> Result<()> {
     for kill in 1..=args.kills {
         let left = (expected.len() as u64).saturating_sub(killed.written());
         // A share of what is left for each kill that is to come, so that the last one still finds a run to kill.
-        let until = draws.below(left / u64::from(args.kills - kill + 1) * 2).min(left.saturating_sub(1));
+        let until = draws.below(left * 3 / 2 / u64::from(args.kills - kill + 2));
         let written = killed.kill_after(killed.written() + until, Duration::from_micros(draws.below(30_000)))?;
         println!(
             "kill {kill} of {}: {written} of {} files, {:.0} s",

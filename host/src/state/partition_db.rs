@@ -11,8 +11,8 @@ use super::history::History;
 use super::overlay::Overlay;
 use super::view::View;
 use super::{
-    DeadLetter, Hold, OutputBlock, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
-    state_table, undo_table,
+    DeadLetter, Hold, OutputBlock, dead_letter_table, delta_table, fold_table, hold, meta_table, outbox_table,
+    settings, state_table, undo_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
 use crate::fault;
@@ -133,7 +133,10 @@ impl PartitionDb {
                 let transaction = connection.transaction()?;
                 meta_table::set(&transaction, META_PARTITION, partition.0)?;
                 meta_table::set(&transaction, META_PARTITIONS, partitions)?;
-                transaction.commit().with_context(|| format!("failed to mark {}", path.display()))?;
+                transaction
+                    .commit()
+                    .with_context(|| format!("failed to mark {}", path.display()))
+                    .map_err(|error| hold::ended_by_sync(&path, error))?;
             }
             found => ensure!(
                 found == (Some(partition.0), Some(partitions)),

@@ -3,7 +3,7 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
-use super::{Hold, meta_table, progress_table, settings};
+use super::{Hold, hold, meta_table, progress_table, settings};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::fault;
@@ -49,7 +49,8 @@ impl PlanLog {
         let connection = settings::open(&path, &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
         fault::point("plan-log-made");
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
-            None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
+            None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)
+                .map_err(|error| hold::ended_by_sync(&path, error))?,
             Some(found) => {
                 let found: Identity = serde_json::from_str(&found).context("failed to read the plan log's identity")?;
                 found
@@ -81,6 +82,7 @@ impl PlanLog {
         // The schema of the parameters can be a megabyte, and says nothing about states.
         let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
         meta_table::set(&self.connection, META_DESCRIPTION, serde_json::to_string(&kept)?)
+            .map_err(|error| hold::ended_by_sync(&self.path, error))
     }
 
     /// What the rule of a data folder says of itself, without the schema of its parameters.

@@ -34,11 +34,13 @@ fn try_open(path: &Path, schema: &[&str]) -> Result<Connection> {
     let attempt = || format!("failed to open {}", path.display());
     let connection = Connection::open(path).with_context(attempt)?;
     connection.busy_timeout(BUSY)?;
+    // When a write or a sync fails meanwhile, SQLite gives no error and leaves the mode as it was.
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).with_context(attempt)?;
+    ensure!(mode == "wal", "{} could not be put into WAL mode: look after the disk, then start again", path.display());
     // FULL: a commit that was reported is on the disk. mmap stays off, because it turns read errors into signals.
     connection
         .execute_batch(&format!(
-            "PRAGMA journal_mode = WAL;
-             PRAGMA synchronous = FULL;
+            "PRAGMA synchronous = FULL;
              PRAGMA mmap_size = 0;
              PRAGMA cache_size = -{CACHE_KIB};
              PRAGMA temp_store = MEMORY;

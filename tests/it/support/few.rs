@@ -6,17 +6,19 @@ use std::path::Path;
 
 const START_MS: i64 = 1_767_571_200_000;
 /// Half of the users pay in turn; then the other half does, until the sessions of the first are over.
-const TURN: u32 = 14;
+const TURN: u32 = 6;
+/// Between two payments: a session ends after half an hour, which is less than a turn.
+const PAUSE_MS: i64 = 400_000;
 /// Which payment comes far too late.
 const LATE: u32 = 23;
 
-/// The lines of so many payments, and three that are none, in time order but for the late one.
+/// The lines of so many payments and a burst of others, and three that are none, in time order but for the late one.
 pub fn payments(count: u32) -> Vec<String> {
     let mut lines = Vec::new();
     for number in 0..count {
         let user = format!("user-{}", number % 3 + 3 * (number / TURN % 2));
         let late_ms = if number == LATE { 3 * 3_600_000 } else { 0 };
-        let at = START_MS + i64::from(number) * 180_000 - late_ms;
+        let at = START_MS + i64::from(number) * PAUSE_MS - late_ms;
         let amount = if number % 4 == 3 { 900 } else { 60_000 + i64::from(number) };
         lines.push(json!({"id": format!("t{number}"), "user_id": user, "ts": at, "amount_minor": amount}).to_string());
         match number {
@@ -24,6 +26,12 @@ pub fn payments(count: u32) -> Vec<String> {
             7 => lines.push(json!({"user_id": null, "ts": at}).to_string()),
             // A group that the rule refuses.
             9 => lines.push(json!({"user_id": "refused", "ts": at, "amount_minor": "much"}).to_string()),
+            // Enough for an alert.
+            12 => {
+                let burst =
+                    |second: i64| json!({"user_id": "burst", "ts": at + second * 1_000, "amount_minor": 70_000});
+                lines.extend((0..7).map(|second| burst(second).to_string()));
+            }
             _ => {}
         }
     }

@@ -57,7 +57,11 @@ pub enum Event {
         name: String,
         length: u64,
     },
-    Synced(String),
+    /// `with_folder`: the names in the folder were, too.
+    Synced {
+        name: String,
+        with_folder: bool,
+    },
     /// `synced`: the folder was, too.
     Deleted {
         name: String,

@@ -65,11 +65,17 @@ impl Disk {
                 self.file(name).changes.push(Change::Written { offset: *offset, bytes: bytes.clone() });
             }
             Event::Cut { name, length } => self.file(name).changes.push(Change::Cut(*length)),
-            Event::Synced(name) => {
+            Event::Synced { name, with_folder } => {
                 let file = self.file(name);
                 let mut bytes = file.synced.take().unwrap_or_default();
                 file.changes.drain(..).for_each(|change| change.apply(&mut bytes, |_| true));
                 file.synced = Some(bytes);
+                if *with_folder {
+                    self.0.retain(|_, file| !file.is_deleted);
+                    for file in self.0.values_mut() {
+                        file.synced.get_or_insert_default();
+                    }
+                }
             }
             Event::Deleted { name, synced: true } => drop(self.0.remove(name)),
             Event::Deleted { name, synced: false } => self.file(name).is_deleted = true,
@@ -156,13 +162,9 @@ impl Change {
 fn what_was_synced_survives_and_what_was_not_is_kept_dropped_or_torn() {
     let written =
         |offset, byte, count: usize| Event::Written { name: "a.db".to_owned(), offset, bytes: vec![byte; count] };
+    let synced = Event::Synced { name: "a.db".to_owned(), with_folder: false };
     let mut disk = Disk::default();
-    for event in [
-        Event::Created("a.db".to_owned()),
-        written(0, 1, 1024),
-        Event::Synced("a.db".to_owned()),
-        written(256, 2, 1024),
-    ] {
+    for event in [Event::Created("a.db".to_owned()), written(0, 1, 1024), synced, written(256, 2, 1024)] {
         disk.see(&event);
     }
     let mut lengths = std::collections::BTreeSet::new();

@@ -9,6 +9,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A watched file, as SQLite holds it. The file of the system's VFS follows it.
@@ -22,6 +23,8 @@ struct File {
 struct Watched {
     folder: Arc<Folder>,
     name: String,
+    /// Whether the first sync is to come that syncs the folder as well: the system's VFS does that for a new journal or log.
+    syncs_folder: AtomicBool,
 }
 
 /// The VFS of the system. It is never unregistered, and its functions may be called by any thread.
@@ -31,6 +34,9 @@ struct System(*mut ffi::sqlite3_vfs);
 unsafe impl Send for System {}
 // SAFETY: as above.
 unsafe impl Sync for System {}
+
+/// Files of these kinds.
+const JOURNALS: c_int = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_WAL;
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
 
@@ -110,7 +116,8 @@ unsafe extern "C" fn open(
     if code == ffi::SQLITE_OK {
         // SAFETY: as above.
         unsafe {
-            (*file.cast::<File>()).watched = Box::into_raw(Box::new(Watched { folder, name }));
+            let syncs_folder = AtomicBool::new(flags & ffi::SQLITE_OPEN_CREATE != 0 && flags & JOURNALS != 0);
+            (*file.cast::<File>()).watched = Box::into_raw(Box::new(Watched { folder, name, syncs_folder }));
             (*file).pMethods = &METHODS;
         }
     }
@@ -167,7 +174,11 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, length: i64) -> c_in
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: the file is open.
     let watched = unsafe { watched(file) };
-    let event = || Event::Synced(watched.name.clone());
+    let with_folder = watched.syncs_folder.load(Ordering::Relaxed);
+    let event = || {
+        watched.syncs_folder.store(false, Ordering::Relaxed);
+        Event::Synced { name: watched.name.clone(), with_folder }
+    };
     watched.folder.act(Some(Calls::Syncs), event, || pass_on!(file, xSync, flags))
 }
 
