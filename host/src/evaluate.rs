@@ -4,6 +4,7 @@
 //! confirm, and the groups before and after it without it. When nobody can say which group it was, the groups are halved.
 //! Each of these parts gets an instance of its own: what one group did to the memory must not be blamed on the next.
 
+use crate::fault;
 use crate::group::{BatchContext, GroupColumns};
 use crate::plan::Plan;
 use crate::wasm::answer::Outcome;
@@ -75,6 +76,7 @@ impl<'a> Evaluator<'a> {
             None => Sandbox::start(self.component, &self.plan.limits, self.plan.parameters.as_bytes(), self.context)
                 .context("failed to start the rule")?,
         };
+        fault::point("call-begin");
         let called = sandbox.call(self.context, groups);
         self.memory_bytes = self.memory_bytes.max(sandbox.memory_bytes());
         if called.is_ok() {

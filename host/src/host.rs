@@ -8,6 +8,7 @@ mod settings;
 use crate::checkpoint::Checkpointer;
 use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
+use crate::fault;
 use crate::folder_lock::FolderLock;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
@@ -18,7 +19,7 @@ use crate::progress::{BatchTimes, Progress, new_run_id};
 use crate::release::{AfterCommit, Release};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
-use crate::state::{PlanLog, split};
+use crate::state::{Hold, PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
@@ -83,6 +84,8 @@ pub struct Host {
     release: Arc<dyn Release>,
     /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
     has_failed: bool,
+    /// What writers do when the disk is full.
+    hold: Hold,
     /// Held as long as the host lives, so that no second host writes the folder.
     _lock: FolderLock,
 }
@@ -110,12 +113,15 @@ impl Host {
         }
         fs::create_dir_all(&settings.folder)
             .with_context(|| format!("failed to make the data folder {}", settings.folder.display()))?;
+        fault::point("folder-made");
         let lock = FolderLock::take(&settings.folder)?;
         split::finish_locked(&settings.folder, &lock)?;
+        let hold = Hold::default();
         let mut plan_log = PlanLog::open(&settings.folder, &settings.identity)?;
+        plan_log.hold_with(hold.clone());
         plan_log.set_description(component.description())?;
         let identity = PlanLog::identity(&settings.folder)?.context("the plan log was opened just now")?;
-        let workers = Workers::start(&settings)?;
+        let workers = Workers::start(&settings, &hold)?;
         let checkpoint = checkpoint::open(&settings, &mut plan_log, &identity, &clock)?;
         let components = KeptComponents::new(&settings.folder, loader);
         let last = plan_log.last()?;
@@ -147,6 +153,7 @@ impl Host {
             checkpoint,
             release: Arc::new(AfterCommit),
             has_failed: false,
+            hold,
             _lock: lock,
         };
         host.release = host.release();
@@ -157,6 +164,7 @@ impl Host {
     /// Finishes what a crash interrupted: runs planned batches again and delivers outputs that are not known to be delivered.
     /// Then lets the source continue after what was planned.
     pub fn recover(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
+        fault::point("recover-begin");
         let positions = self.plan_log.positions()?;
         self.imports.seek(&positions)?;
         source.seek(&positions)?;
@@ -172,6 +180,7 @@ impl Host {
                 self.replay(source, &plan.ranges, &mut records)
                     .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
             }
+            fault::point("replay-read");
             let component = self.components.get(&plan.digest, &self.component)?;
             // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
             // batch of which only some partitions still have the outputs.
@@ -194,7 +203,8 @@ impl Host {
     ) -> Result<()> {
         ensure!(!self.has_failed, "the host has failed before: open it again");
         self.has_failed = true;
-        self.run_to_the_end(source, trigger, stop, observer)?;
+        let hold = self.hold.clone();
+        hold.unless(stop, || self.run_to_the_end(source, trigger, stop, observer))?;
         self.has_failed = false;
         Ok(())
     }
@@ -282,6 +292,7 @@ impl Host {
             return Ok(ReadStatus::More);
         }
         let status = source.read(self.settings.batch, records)?;
+        fault::point("read");
         let now = self.now();
         self.watermarks.observe(records, now);
         Ok(status)
@@ -340,6 +351,7 @@ impl Host {
         times.keyed();
         let plan = self.plan(&input, watermark_at_least);
         self.plan_log.append(&plan, self.delivered)?;
+        fault::point("plan-written");
         self.tell_planned(plan.batch)?;
         times.planned();
         self.start(plan, Arc::clone(&self.component), input, times)
@@ -356,6 +368,7 @@ impl Host {
             input: Arc::new(input),
             delivered: self.delivered,
             shipped: self.shipped(),
+            twice: self.settings.twice,
         };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];

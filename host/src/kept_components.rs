@@ -1,10 +1,12 @@
 //! [`KeptComponents`]: the components that batches were planned with, in the data folder. A batch that a crash interrupted is
 //! finished with the one that it was planned with, also when the rule was replaced meanwhile.
 
+use crate::fault;
+use crate::synced;
 use crate::wasm::Component;
 use crate::wasm::component::Loader;
 use anyhow::{Context, Result, ensure};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,9 +47,11 @@ impl KeptComponents {
             fs::create_dir_all(&self.folder)?;
             let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
             file.write_all(component.source())?;
-            file.as_file().sync_all()?;
+            synced::file(file.as_file(), file.path());
+            fault::point("component-written");
             file.persist(&path)?;
-            Ok(File::open(&self.folder)?.sync_all()?)
+            fault::point("component-placed");
+            Ok(synced::folder(&self.folder)?)
         };
         write().with_context(|| format!("failed to keep the component as {}", path.display()))
     }

@@ -16,7 +16,7 @@
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
 //!
-//! [`event`], [`clock`], [`folder_lock`], [`limits`] and [`description`] are used throughout and depend on nothing. [`config`] is what users
+//! [`event`], [`clock`], [`folder_lock`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
 pub mod backup;
@@ -27,6 +27,7 @@ pub mod description;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod fault;
 pub mod folder_lock;
 pub mod r#gen;
 pub mod group;
@@ -48,6 +49,7 @@ pub mod sink;
 pub mod source;
 pub mod staged;
 pub mod state;
+pub mod synced;
 pub mod wasm;
 pub mod watermark;
 pub mod workers;

@@ -12,7 +12,7 @@ use crate::input::BatchInput;
 use crate::plan::Plan;
 use crate::staged::Staged;
 use crate::state::partition_db::Thresholds;
-use crate::state::{Budget, Commit, OutputBlock, PartitionDb, Shipped};
+use crate::state::{Budget, Commit, Hold, OutputBlock, PartitionDb, Shipped};
 use crate::wasm::{CallError, Component, Reason};
 use anyhow::{Context, Result, ensure};
 use call::{Call, LoadedGroup, Taking};
@@ -45,6 +45,8 @@ pub struct Work {
     pub delivered: Option<BatchId>,
     /// How far batches lie in the checkpoint.
     pub shipped: Shipped,
+    /// Whether the batch is evaluated twice, for tests.
+    pub twice: bool,
 }
 
 /// What a batch did in one partition.
@@ -96,6 +98,11 @@ impl Partition {
         Ok(Partition { id, db: PartitionDb::open(folder, id, partitions, history_batches, budget)? })
     }
 
+    /// Waits like this when the disk is full.
+    pub fn hold_with(&mut self, hold: Hold) {
+        self.db.hold_with(hold);
+    }
+
     /// Its number.
     pub fn id(&self) -> PartitionId {
         self.id
@@ -118,10 +125,27 @@ impl Partition {
             return self.report_committed(batch);
         }
         let working = Stopwatch::start();
-        let attempt = || format!("batch {batch} failed in partition {}", self.id);
+        let id = self.id;
+        let attempt = || format!("batch {batch} failed in partition {id}");
         let drops_late = work.component.description().timeout.allows_event_time() && !work.plan.batch_query;
         let late_watermark = work.plan.late_watermark.filter(|_| drops_late);
         let grouped = Grouped::new(&work.input, self.id, late_watermark);
+        let (staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
+        if work.twice {
+            let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;
+            ensure!(
+                staged.agrees_with(&again),
+                "{}: evaluated twice, it gave two answers; {}",
+                attempt(),
+                staged.first_difference(&again)
+            );
+        }
+        let report = self.commit(work, staged, report).with_context(attempt)?;
+        Ok(PartitionReport { worked: Some(working.span()), ..report })
+    }
+
+    /// What the batch gives, without any trace of it in the partition.
+    fn evaluate(&mut self, work: &Work, grouped: &Grouped) -> Result<(Staged, PartitionReport)> {
         let context = self.context(work);
         let mut staged = Staged::default();
         if self.id == PartitionId(0) {
@@ -130,24 +154,47 @@ impl Partition {
         let description = work.component.description();
         let mut run = Run {
             imported: ImportedRows::new(&work.input, self.id, description, &mut staged.dead_letters),
-            partition: self.id,
             db: &mut self.db,
             work,
-            grouped: &grouped,
+            grouped,
             evaluator: Evaluator::new(&work.component, &work.plan, &context),
             thresholds: thresholds(work),
             staged,
             report: PartitionReport { rows_dropped: grouped.late, ..PartitionReport::default() },
         };
         let calling = Stopwatch::start();
-        run.call_groups_with_events().with_context(attempt)?;
-        run.call_imported_groups().with_context(attempt)?;
+        run.call_groups_with_events()?;
+        run.call_imported_groups()?;
         let timing_out = Stopwatch::start();
-        run.call_due_groups().with_context(attempt)?;
+        run.call_due_groups()?;
         run.report.timeout_ms = timing_out.elapsed_ms();
         run.report.call_ms = calling.elapsed_ms();
-        let report = run.commit().with_context(attempt)?;
-        Ok(PartitionReport { worked: Some(working.span()), ..report })
+        run.report.calls = run.evaluator.calls;
+        run.report.instance_bytes = run.evaluator.memory_bytes;
+        Ok((run.staged, run.report))
+    }
+
+    fn commit(&mut self, work: &Work, staged: Staged, mut report: PartitionReport) -> Result<PartitionReport> {
+        let committing = Stopwatch::start();
+        report.dead_letters = staged.dead_letters.len() as u64;
+        report.rows_updated = staged.rows_updated;
+        report.rows_removed = staged.rows_removed;
+        self.db.commit(Commit {
+            batch: work.plan.batch,
+            delta: staged.delta,
+            rows_added: staged.rows_added,
+            outputs: &staged.outputs,
+            dead_letters: &staged.dead_letters,
+            re_driven: &work.input.letters_of(self.id),
+            delivered: work.delivered,
+            shipped: work.shipped,
+            thresholds: thresholds(work),
+        })?;
+        report.outputs = staged.outputs;
+        report.rows_total = self.db.rows();
+        report.overlay_bytes = self.db.overlay_bytes() as u64;
+        report.commit_ms = committing.elapsed_ms();
+        Ok(report)
     }
 
     /// The batch was committed before a restart: only its outputs may still be wanted.
@@ -173,7 +220,6 @@ impl Partition {
 
 /// One batch in one partition while it runs.
 struct Run<'a> {
-    partition: PartitionId,
     db: &'a mut PartitionDb,
     work: &'a Work,
     grouped: &'a Grouped,
@@ -354,34 +400,6 @@ impl<'a> Run<'a> {
     fn parts(&mut self) -> (&mut Evaluator<'a>, Taking<'_>) {
         let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
         (evaluator, Taking { staged, report, work, grouped, thresholds: *thresholds })
-    }
-
-    fn commit(self) -> Result<PartitionReport> {
-        let partition = self.partition;
-        let Run { db, work, evaluator, thresholds, staged, mut report, .. } = self;
-        let batch = work.plan.batch;
-        let committing = Stopwatch::start();
-        report.dead_letters = staged.dead_letters.len() as u64;
-        report.rows_updated = staged.rows_updated;
-        report.rows_removed = staged.rows_removed;
-        db.commit(Commit {
-            batch,
-            delta: staged.delta,
-            rows_added: staged.rows_added,
-            outputs: &staged.outputs,
-            dead_letters: &staged.dead_letters,
-            re_driven: &work.input.letters_of(partition),
-            delivered: work.delivered,
-            shipped: work.shipped,
-            thresholds,
-        })?;
-        report.outputs = staged.outputs;
-        report.rows_total = db.rows();
-        report.overlay_bytes = db.overlay_bytes() as u64;
-        report.calls = evaluator.calls;
-        report.instance_bytes = evaluator.memory_bytes;
-        report.commit_ms = committing.elapsed_ms();
-        Ok(report)
     }
 }
 

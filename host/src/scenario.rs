@@ -194,6 +194,7 @@ impl<'a> Player<'a> {
             history_batches: 0,
             checkpoint: None,
             overlay_budget: Default::default(),
+            twice: false,
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));

@@ -8,7 +8,7 @@ use crate::wasm::answer::Outcome;
 use crate::wasm::{CallError, Reason};
 
 /// What a batch will change in one partition.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Staged {
     /// The changed rows.
     pub delta: DeltaBuilder,
@@ -126,6 +126,28 @@ impl Staged {
         self.outputs.outputs += outcome.output_ends.len() as u64;
     }
 
+    /// Whether another evaluation of the same batch gave the same. What ran into the deadline proves nothing: that is the machine's
+    /// verdict and not the rule's.
+    pub fn agrees_with(&self, other: &Staged) -> bool {
+        let deadline = Reason::Deadline.to_string();
+        let was_stopped = |staged: &Staged| staged.dead_letters.iter().any(|letter| letter.reason == deadline);
+        self == other || was_stopped(self) || was_stopped(other)
+    }
+
+    /// Where another evaluation of the same batch gave something else, for people.
+    pub fn first_difference(&self, other: &Staged) -> String {
+        let lines = |staged: &Staged| String::from_utf8_lossy(&staged.outputs.lines).into_owned();
+        let (ours, theirs) = (lines(self), lines(other));
+        let ours = ours.lines().map(Some).chain([None]);
+        let mut pairs = ours.zip(theirs.lines().map(Some).chain([None]));
+        match pairs.find(|(one, other)| one != other) {
+            Some((one, other)) => {
+                format!("an output was {} and then {}", one.unwrap_or("none"), other.unwrap_or("none"))
+            }
+            None => "the outputs are the same, the states or the dead letters are not".to_owned(),
+        }
+    }
+
     /// Takes a group that failed: its state stays, its events become a dead letter.
     ///
     /// Its timeout stays as well, unless that is what it was called for: it would be due again at once, for ever.
@@ -165,5 +187,43 @@ impl Staged {
         if existed || exists {
             self.delta.push(DeltaRow { key, state, timeout });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn staged(lines: &str) -> Staged {
+        Staged { outputs: OutputBlock { outputs: 1, lines: lines.into() }, ..Staged::default() }
+    }
+
+    #[test]
+    fn two_answers_to_one_batch_are_told_apart_by_their_first_difference() {
+        let one = staged("1\n2\n");
+        assert!(one.agrees_with(&staged("1\n2\n")));
+        for (other, said) in [("1\n3\n", "an output was 2 and then 3"), ("1\n", "an output was 2 and then none")] {
+            assert!(!one.agrees_with(&staged(other)));
+            assert_eq!(one.first_difference(&staged(other)), said);
+        }
+        let mut other = staged("1\n2\n");
+        other.put(b"key", false, Some((b"state", 1)), None);
+        assert!(!one.agrees_with(&other));
+        assert!(one.first_difference(&other).contains("the states or the dead letters are not"));
+    }
+
+    #[test]
+    fn what_the_deadline_stopped_is_no_second_answer() {
+        let (one, mut other) = (staged("1\n"), staged("2\n"));
+        other.dead_letters.push(DeadLetter {
+            reason: Reason::Deadline.to_string(),
+            message: String::new(),
+            key: None,
+            digest: None,
+            fuel: None,
+            timed_out: false,
+            events: Vec::new(),
+        });
+        assert!(one.agrees_with(&other) && other.agrees_with(&one));
     }
 }

@@ -1,8 +1,10 @@
 //! [`Workers`]: the threads that own the partitions. A partition's batches run one after another on its thread.
 
 use crate::event::{BatchId, Millis, PartitionId};
+use crate::fault;
 use crate::host::Settings;
 use crate::partition::{Partition, PartitionReport, Work};
+use crate::state::Hold;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,7 +36,7 @@ enum Report {
 
 impl Workers {
     /// Opens all partitions and starts the threads, or one for each partition when there are fewer.
-    pub fn start(settings: &Settings) -> Result<Self> {
+    pub fn start(settings: &Settings, hold: &Hold) -> Result<Self> {
         let Settings { folder, history_batches, overlay_budget, .. } = settings;
         let partitions = settings.identity.partitions;
         let threads = settings.threads.clamp(1, partitions as usize);
@@ -42,7 +44,8 @@ impl Workers {
         let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
         let mut committed = Vec::new();
         for id in 0..partitions {
-            let partition = Partition::open(folder, PartitionId(id), partitions, *history_batches, overlay_budget)?;
+            let mut partition = Partition::open(folder, PartitionId(id), partitions, *history_batches, overlay_budget)?;
+            partition.hold_with(hold.clone());
             committed.push(partition.committed());
             opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }
@@ -134,7 +137,12 @@ fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Repor
             if reports.send(report).is_err() {
                 return;
             }
+            fault::point("partition-done");
         }
+    }
+    for owned in partitions {
+        fault::point("partition-close");
+        drop(owned);
     }
 }
 

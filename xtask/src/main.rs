@@ -1,4 +1,4 @@
-//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `demo`, `facts`.
+//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `soak`, `demo`, `facts`, `upgrade-folder`.
 
 mod build;
 mod crash;
@@ -6,8 +6,10 @@ mod demo;
 mod facts;
 mod found;
 mod mutants;
+mod soak;
 mod step;
 mod test;
+mod upgrade;
 mod workspace;
 
 use anyhow::Result;
@@ -23,8 +25,11 @@ enum Task {
     Build,
     /// Set up, then run all tests, and sum them up in the last line
     Test,
-    /// Set up, then break one rule of the semantics at a time, and see that a fact notices
+    /// Set up, then break one rule of the semantics or one promise at a time, and see that a fact or a test notices
     Mutants,
+    Soak(soak::SoakArgs),
+    /// Set up, then make the data folder of this version's format, for the test that later versions go on with it
+    UpgradeFolder,
     /// Write the table of Spark's facts into docs/spark.md
     Facts,
     /// Set up, then find fraud among made-up payments, crash, and go on
@@ -51,6 +56,8 @@ fn run(task: &Task) -> Result<ExitCode> {
         Task::Build | Task::Facts => Ok(ExitCode::SUCCESS),
         Task::Test => test::test(&workspace),
         Task::Mutants => mutants::mutants(&workspace).map(|()| ExitCode::SUCCESS),
+        Task::Soak(args) => soak::soak(&workspace, args).map(|()| ExitCode::SUCCESS),
+        Task::UpgradeFolder => upgrade::make(&workspace).map(|()| ExitCode::SUCCESS),
         Task::Demo(args) => demo::demo(&workspace, args).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: breaks one rule of the semantics at a time, and sees that a fact goes red.
+//! `cargo xtask mutants`: breaks one rule of the semantics or one promise at a time, and sees that a fact or a test goes red.
 //!
 //! Each mutant of `tests/mutants.toml` is texts of source files and what takes their place. The change is made in a copy of the
 //! workspace below the target folder, which shares what is compiled of the dependencies; the checkout is never touched.
@@ -20,7 +20,7 @@ struct Mutants {
     mutant: Vec<Mutant>,
 }
 
-/// One rule of the semantics, broken.
+/// One rule of the semantics, or one promise, broken.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutant {
@@ -29,7 +29,11 @@ struct Mutant {
     /// How.
     edit: Vec<Edit>,
     /// Facts that must go red: at least these.
+    #[serde(default)]
     red: Vec<String>,
+    /// Integration tests that must go red: all of these.
+    #[serde(default)]
+    tests: Vec<String>,
 }
 
 /// A change of one source file.
@@ -54,20 +58,31 @@ pub fn mutants(workspace: &Workspace) -> Result<()> {
     let played = step("Playing the facts on the copy as it is", || place.play(workspace))?;
     ensure!(played.red.is_empty(), "facts are red without any mutant: {}", played.red.join(", "));
     ensure!(played.facts == FACTS, "{} of {FACTS} facts were played", played.facts);
+    let tests: Vec<String> = mutants.mutant.iter().flat_map(|mutant| mutant.tests.clone()).collect();
+    let red = step("Running the tests of the mutants on the copy as it is", || place.run(workspace, &tests))?;
+    ensure!(red.is_empty(), "tests are red without any mutant: {}", red.join(", "));
     for mutant in &mutants.mutant {
         let name = &mutant.name;
         let mut before = Vec::new();
         for edit in &mutant.edit {
             before.push(place.make(edit).with_context(|| format!("mutant \"{name}\""))?);
         }
-        let Played { red, .. } = step(&format!("Mutant: {name}"), || place.play(workspace))?;
+        let red = step(&format!("Mutant: {name}"), || {
+            // A mutant is noticed by facts, which take a minute, or by a few tests.
+            let mut red = if mutant.red.is_empty() { Vec::new() } else { place.play(workspace)?.red };
+            if !mutant.tests.is_empty() {
+                red.extend(place.run(workspace, &mutant.tests)?);
+            }
+            Ok(red)
+        })?;
         // The last change first: two may be in one file.
         for (path, text) in before.into_iter().rev() {
             fs::write(path, text)?;
         }
-        let missed: Vec<&str> = mutant.red.iter().filter(|fact| !red.contains(fact)).map(String::as_str).collect();
+        let expected = || mutant.red.iter().chain(&mutant.tests);
+        let missed: Vec<&str> = expected().filter(|one| !red.contains(one)).map(String::as_str).collect();
         ensure!(
-            !mutant.red.is_empty() && missed.is_empty(),
+            expected().count() > 0 && missed.is_empty(),
             "mutant \"{name}\" was not noticed by {}; red are: {}",
             missed.join(", "),
             red.join(", ")
@@ -134,6 +149,26 @@ impl Place {
         ensure!(count == 1, "`{}` occurs {count} times in {}, and must once", edit.find, edit.file.display());
         fs::write(&path, text.replace(&edit.find, &edit.replace))?;
         Ok((path, text))
+    }
+
+    /// Builds and runs tests. Returns those that fail.
+    fn run(&self, workspace: &Workspace, tests: &[String]) -> Result<Vec<String>> {
+        let mut cargo = workspace.command("cargo");
+        cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
+        // All packages, as for the facts. The program under test is broken, too.
+        cargo.args(["test", "--workspace", "--test", "it", "--no-fail-fast", "--", "--exact"]).args(tests);
+        let ran = cargo.output().context("cannot run the tests")?;
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let mut red = Vec::new();
+        for test in tests {
+            let outcome = said.lines().find_map(|line| line.strip_prefix(&format!("test {test} ... ")));
+            match outcome {
+                Some(outcome) if outcome.trim() == "ok" => {}
+                Some(_) => red.push(test.clone()),
+                None => bail!("{test} was not run:\n{}{said}", String::from_utf8_lossy(&ran.stderr)),
+            }
+        }
+        Ok(red)
     }
 
     /// Builds and plays the facts.

@@ -137,6 +137,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         batch: ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX },
         history_batches: 0,
         overlay_budget: Default::default(),
+        twice: false,
         threads: 2,
         batch_query: false,
         checkpoint: None,

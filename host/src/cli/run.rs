@@ -274,6 +274,7 @@ fn host_settings(
         checkpoint: None,
         history_batches: if config.batch { 0 } else { config.history_batches },
         overlay_budget: Budget::new(config.overlay_bytes_max),
+        twice: false,
     })
 }
 

@@ -3,6 +3,7 @@
 use super::{Host, InFlight, Observer};
 use crate::clock::Stopwatch;
 use crate::event::{InputId, Millis, PartitionId};
+use crate::fault;
 use crate::partition::PartitionReport;
 use crate::progress::{BatchRun, Progress, SourceRun};
 use crate::source::Source;
@@ -44,9 +45,11 @@ impl Host {
         if self.delivered.is_none_or(|delivered| delivered < batch) {
             ensure!(self.release.wait(batch, &AtomicBool::new(false))?, "batch {batch} was not released");
             let blocks: Vec<_> = reports.iter_mut().map(|report| std::mem::take(&mut report.outputs)).collect();
+            fault::point("deliver-begin");
             self.sink
                 .deliver(batch, &blocks)
                 .with_context(|| format!("failed to deliver the outputs of batch {batch}"))?;
+            fault::point("delivered");
             for (report, block) in reports.iter_mut().zip(blocks) {
                 report.outputs.outputs = block.outputs;
             }
@@ -82,6 +85,7 @@ impl Host {
             .collect();
         let progress = Progress::new(run, &sources, &reports);
         self.plan_log.keep_progress(batch, serde_json::to_string(&progress)?);
+        fault::point("progress-kept");
         observer.batch(&progress, bytes);
         Ok(())
     }

@@ -37,6 +37,9 @@ pub struct Settings {
     pub overlay_budget: Budget,
     /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
     pub batch_query: bool,
+    /// Whether each batch is evaluated twice, and ends the run unless both gave the same. For tests: it finds a host or a rule whose
+    /// answer depends on more than what was planned.
+    pub twice: bool,
 }
 
 /// How an input is read.

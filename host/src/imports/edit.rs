@@ -6,7 +6,9 @@ use super::{AS_IS, FOLDER, ImportLine, ImportRow, LetterId, RedrivenEvent};
 use crate::clock::Clock;
 use crate::description::StateFormat;
 use crate::event::{BatchId, Millis};
+use crate::fault;
 use crate::state::PlanLog;
+use crate::synced;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -275,7 +277,8 @@ impl Unfinished {
     fn persist(&mut self, name: &str) -> Result<bool> {
         self.output.flush()?;
         let file = self.output.get_ref();
-        file.as_file().sync_all()?;
+        synced::file(file.as_file(), file.path());
+        fault::point("import-written");
         let folder = self.data_folder.join(FOLDER);
         // A link, unlike a rename, never takes the place of another file.
         match fs::hard_link(file.path(), folder.join(name)) {
@@ -285,8 +288,9 @@ impl Unfinished {
                 return Err(error).with_context(|| format!("failed to write {}", folder.join(name).display()));
             }
         }
+        fault::point("import-placed");
         for folder in [&folder, &self.data_folder] {
-            File::open(folder)?.sync_all()?;
+            synced::folder(folder)?;
         }
         Ok(true)
     }

@@ -5,7 +5,9 @@
 
 use super::Sink;
 use crate::event::BatchId;
+use crate::fault;
 use crate::state::OutputBlock;
+use crate::synced;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -43,10 +45,12 @@ impl Sink for FilesSink {
             for block in blocks {
                 file.write_all(&block.lines)?;
             }
-            file.sync_all()?;
+            synced::file(&file, &unfinished);
+            fault::point("output-written");
             fs::rename(&unfinished, &path)?;
+            fault::point("output-placed");
             // The rename itself must survive a power cut before the outputs leave the outbox.
-            File::open(&self.folder)?.sync_all()
+            synced::folder(&self.folder)
         };
         write().with_context(attempt)
     }

@@ -3,6 +3,7 @@
 use super::file::{FileOptions, FileSource};
 use super::{ReadLimit, ReadStatus, Source, SourceStatus};
 use crate::event::{OffsetRange, Positions, RecordBatch};
+use crate::synced;
 use anyhow::{Context, Result, ensure};
 use memchr::memchr;
 use std::fs::{self, File, OpenOptions};
@@ -130,8 +131,8 @@ impl StdinSpool {
         if let Some(file) = &mut self.file
             && !file.is_synced
         {
-            file.file.sync_all()?;
-            File::open(&self.folder)?.sync_all()?;
+            synced::file(&file.file, &self.folder);
+            synced::folder(&self.folder)?;
             file.is_synced = true;
         }
         Ok(())
@@ -240,14 +241,15 @@ fn end_last_line(path: &Path) -> Result<()> {
             file.write_all(b"\n")?;
         }
         // What the killed run wrote but did not sync may be read now, and planned.
-        file.sync_all()
+        synced::file(&file, path);
+        Ok(())
     };
     end().with_context(|| format!("cannot end the last line of {}", path.display()))?;
     path.parent().map_or(Ok(()), sync_folder)
 }
 
 fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).with_context(|| format!("cannot sync {}", folder.display()))
+    synced::folder(folder).with_context(|| format!("cannot sync {}", folder.display()))
 }
 
 #[cfg(test)]

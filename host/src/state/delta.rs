@@ -16,7 +16,7 @@ const HAS_STATE: u8 = 1;
 const CLOCK_SHIFT: u8 = 1;
 
 /// Collects the rows of one batch.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct DeltaBuilder {
     bytes: Vec<u8>,
     rows: u64,

@@ -13,10 +13,11 @@ use super::overlay::{Overlay, ROW_BYTES};
 use super::shipping::{self, Shipped};
 use super::view::View;
 use super::{
-    DeadLetter, OutputBlock, clean, dead_letter_table, delta_table, fold_table, meta_table, outbox_table, settings,
-    state_table, undo_table,
+    DeadLetter, Hold, OutputBlock, clean, dead_letter_table, delta_table, fold_table, hold, meta_table, outbox_table,
+    settings, state_table, undo_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
+use crate::fault;
 use crate::group::{Timeout, TimeoutClock};
 use anyhow::{Context, Result, ensure};
 use rusqlite::Connection;
@@ -44,6 +45,9 @@ pub(super) const SCHEMA: &[&str] = &[
 /// One partition's file, held by the thread that owns the partition.
 pub struct PartitionDb {
     connection: Connection,
+    path: PathBuf,
+    /// What is done when the disk is full.
+    hold: Hold,
     overlay: Overlay,
     /// Up to which batch each key group is folded.
     folded: Vec<Option<BatchId>>,
@@ -136,6 +140,7 @@ impl PartitionDb {
     ) -> Result<Self> {
         let path = path_of(folder, partition);
         let mut connection = settings::open(&path, SCHEMA)?;
+        fault::point("partition-made");
         let found = (meta_table::get(&connection, META_PARTITION)?, meta_table::get(&connection, META_PARTITIONS)?);
         match found {
             (None, None) => {
@@ -143,7 +148,10 @@ impl PartitionDb {
                 let transaction = connection.transaction()?;
                 meta_table::set(&transaction, META_PARTITION, partition.0)?;
                 meta_table::set(&transaction, META_PARTITIONS, partitions)?;
-                transaction.commit().with_context(|| format!("failed to mark {}", path.display()))?;
+                transaction
+                    .commit()
+                    .with_context(|| format!("failed to mark {}", path.display()))
+                    .map_err(|error| hold::ended_by_sync(&path, error))?;
             }
             found => ensure!(
                 found == (Some(partition.0), Some(partitions)),
@@ -179,7 +187,14 @@ impl PartitionDb {
             rows: meta_table::get(&connection, META_ROWS)?.unwrap_or(0),
             due_floor: [Millis(i64::MIN); 2],
             connection,
+            path,
+            hold: Hold::default(),
         })
+    }
+
+    /// Waits like this when the disk is full.
+    pub fn hold_with(&mut self, hold: Hold) {
+        self.hold = hold;
     }
 
     /// The last batch that was committed.
@@ -250,8 +265,21 @@ impl PartitionDb {
         Ok(next)
     }
 
-    /// Commits a batch: all of it or nothing.
-    pub fn commit(&mut self, commit: Commit<'_>) -> Result<()> {
+    /// Commits a batch: all of it or nothing. Without space for it, nothing of it is kept and it is tried again.
+    pub fn commit(&mut self, mut commit: Commit<'_>) -> Result<()> {
+        let has_changes = commit.delta.rows() > 0;
+        // Room is made for the rows of this batch before they come, as if all of them were new.
+        self.share.set(self.overlay.bytes() + commit.delta.bytes() + commit.delta.rows() as usize * ROW_BYTES);
+        self.is_sound = false;
+        let delta = std::mem::take(&mut commit.delta).finish();
+        let (hold, path) = (self.hold.clone(), self.path.clone());
+        fault::point("commit-begin");
+        hold.write(&path, || self.try_commit(&commit, has_changes, &delta))?;
+        fault::point("committed");
+        settings::checkpoint_when_long(&self.connection, &path)
+    }
+
+    fn try_commit(&mut self, commit: &Commit<'_>, has_changes: bool, delta: &[u8]) -> Result<()> {
         let batch = commit.batch;
         assert!(
             self.committed.is_none_or(|last| last < batch),
@@ -259,20 +287,17 @@ impl PartitionDb {
             self.committed
         );
         let rows = self.rows.saturating_add_signed(commit.rows_added);
-        let has_changes = commit.delta.rows() > 0;
-        // Room is made for the rows of this batch before they come, as if all of them were new.
-        self.share.set(self.overlay.bytes() + commit.delta.bytes() + commit.delta.rows() as usize * ROW_BYTES);
-        self.is_sound = false;
-        let delta = commit.delta.finish();
         let fold = self.next_fold(batch);
 
         let transaction = self.connection.transaction().context("failed to begin the batch's transaction")?;
         fold.write(&transaction, &self.overlay, &self.folded)?;
         shipping::begin(&transaction, batch)?;
         let history = self.history.advance(&transaction, batch, &fold, &self.key_groups, commit.shipped)?;
+        fault::point("commit-fold");
         if has_changes {
-            delta_table::insert(&transaction, batch, rows, &delta)?;
+            delta_table::insert(&transaction, batch, rows, delta)?;
         }
+        fault::point("commit-delta");
         if commit.outputs.outputs > 0 {
             outbox_table::insert(&transaction, batch, commit.outputs)?;
         }
@@ -280,6 +305,7 @@ impl PartitionDb {
             outbox_table::delete_to(&transaction, needless)?;
             shipping::note_deleted(&transaction, needless)?;
         }
+        fault::point("commit-outbox");
         dead_letter_table::insert(&transaction, batch, commit.dead_letters)?;
         for &letter in commit.re_driven {
             dead_letter_table::mark_re_driven(&transaction, letter, batch)?;
@@ -287,11 +313,12 @@ impl PartitionDb {
         meta_table::set(&transaction, META_BATCH, batch.0)?;
         meta_table::set(&transaction, META_ROWS, rows)?;
         clean::clear(&transaction)?;
+        fault::point("commit-end");
         transaction.commit().with_context(|| format!("failed to commit batch {batch}"))?;
 
         self.history = history;
         self.after_commit(&fold.groups);
-        self.apply(&delta, &commit.thresholds)?;
+        self.apply(delta, &commit.thresholds)?;
         self.share.set(self.overlay.bytes());
         self.committed = Some(batch);
         self.rows = rows;

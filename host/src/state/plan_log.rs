@@ -4,13 +4,14 @@
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
 use super::shipping::Shipped;
-use super::{clean, meta_table, progress_table, settings, split};
+use super::{Hold, clean, hold, meta_table, progress_table, settings, split};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
+use crate::fault;
 use crate::plan::{Identity, Plan, Settled};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, params};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "
     -- One row for each batch that was planned.
@@ -39,6 +40,9 @@ const PLANS_KEPT: u64 = 100;
 /// The plan log of one rule.
 pub struct PlanLog {
     connection: Connection,
+    path: PathBuf,
+    /// What is done when the disk is full.
+    hold: Hold,
     /// Progress that waits for the next transaction.
     progress: Vec<(BatchId, String)>,
     /// How far the watermark came when the input was used up; waits for the next transaction.
@@ -52,9 +56,12 @@ pub struct PlanLog {
 impl PlanLog {
     /// Opens or makes the log, and checks that it belongs to the rule that is to run.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self> {
-        let connection = settings::open(&folder.join("plan.db"), TABLES)?;
+        let path = folder.join("plan.db");
+        let connection = settings::open(&path, TABLES)?;
+        fault::point("plan-log-made");
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
-            None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
+            None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)
+                .map_err(|error| hold::ended_by_sync(&path, error))?,
             Some(found) => {
                 let found: Identity = serde_json::from_str(&found).context("failed to read the plan log's identity")?;
                 found
@@ -62,7 +69,15 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint, is_sound: true })
+        Ok(PlanLog {
+            connection,
+            path,
+            hold: Hold::default(),
+            progress: Vec::new(),
+            settled: None,
+            shipped: Shipped::NoCheckpoint,
+            is_sound: true,
+        })
     }
 
     /// Makes the log of a restored data folder: plans in order without gaps, how far all plans ever have read, and how far
@@ -90,6 +105,11 @@ impl PlanLog {
         .context("failed to write the restored plans")
     }
 
+    /// Waits like this when the disk is full.
+    pub fn hold_with(&mut self, hold: Hold) {
+        self.hold = hold;
+    }
+
     /// The identity of the rule in a data folder; none when there is no plan log.
     pub fn identity(folder: &Path) -> Result<Option<Identity>> {
         split::finish(folder)?;
@@ -106,10 +126,13 @@ impl PlanLog {
     pub fn set_description(&self, description: &Description) -> Result<()> {
         // The schema of the parameters can be a megabyte, and says nothing about states.
         let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
-        let transaction = self.connection.unchecked_transaction()?;
-        meta_table::set(&transaction, META_DESCRIPTION, serde_json::to_string(&kept)?)?;
-        clean::clear(&transaction)?;
-        Ok(transaction.commit()?)
+        let write = || -> Result<()> {
+            let transaction = self.connection.unchecked_transaction()?;
+            meta_table::set(&transaction, META_DESCRIPTION, serde_json::to_string(&kept)?)?;
+            clean::clear(&transaction)?;
+            Ok(transaction.commit()?)
+        };
+        write().map_err(|error| hold::ended_by_sync(&self.path, error))
     }
 
     /// What the rule of a data folder says of itself, without the schema of its parameters.
@@ -138,6 +161,7 @@ impl PlanLog {
     /// long ago.
     pub fn append(&mut self, plan: &Plan, delivered: Option<BatchId>) -> Result<()> {
         let needless = self.shipped.limit(delivered).and_then(|batch| batch.0.checked_sub(PLANS_KEPT));
+        fault::point("plan-begin");
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
@@ -154,7 +178,10 @@ impl PlanLog {
 
     /// Writes how far delivery came and the progress kept so far, when there is no plan to write it with.
     pub fn set_delivered(&mut self, delivered: Option<BatchId>) -> Result<()> {
-        self.write(|transaction| set_delivered(transaction, delivered))
+        fault::point("delivered-begin");
+        self.write(|transaction| set_delivered(transaction, delivered))?;
+        fault::point("delivered-written");
+        Ok(())
     }
 
     /// Keeps what a batch did. It is written with the next plan: a transaction of its own would cost every batch another
@@ -251,8 +278,16 @@ impl PlanLog {
     }
 
     /// One transaction, which takes along the progress that waits.
-    fn write(&mut self, change: impl FnOnce(&Connection) -> Result<()>) -> Result<()> {
+    fn write(&mut self, change: impl Fn(&Connection) -> Result<()>) -> Result<()> {
         self.is_sound = false;
+        let (hold, path) = (self.hold.clone(), self.path.clone());
+        hold.write(&path, || self.try_write(&change))?;
+        self.progress.clear();
+        self.is_sound = true;
+        settings::checkpoint_when_long(&self.connection, &path)
+    }
+
+    fn try_write(&mut self, change: impl Fn(&Connection) -> Result<()>) -> Result<()> {
         let transaction = self.connection.transaction()?;
         change(&transaction)?;
         clean::clear(&transaction)?;
@@ -262,10 +297,8 @@ impl PlanLog {
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }
-        transaction.commit()?;
-        self.progress.clear();
-        self.is_sound = true;
-        Ok(())
+        fault::point("plan-log-write");
+        Ok(transaction.commit()?)
     }
 
     fn read(&self, sql: &str, from: u64) -> Result<Vec<Plan>> {

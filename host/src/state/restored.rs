@@ -9,8 +9,8 @@ use super::delta::{DeltaBuilder, DeltaRow};
 use super::overlay::{Overlay, Row};
 use super::partition_db::{self, key_groups_of};
 use super::{
-    DeadLetter, KeptLetter, OutputBlock, clean, dead_letter_table, delta, delta_table, fold_table, history, meta_table, outbox_table,
-    settings, state_table,
+    DeadLetter, KeptLetter, OutputBlock, clean, dead_letter_table, delta, delta_table, fold_table, history, meta_table,
+    outbox_table, settings, state_table,
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, PartitionId};
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,7 @@
 //! How every SQLite file of the host is opened.
 
-use super::{clean, damage};
+use super::{clean, damage, hold};
+use crate::fault;
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -21,6 +22,10 @@ const BUSY: Duration = Duration::from_secs(5);
 
 /// Opens a file for its owner, who alone writes it, and makes its tables when it is new.
 pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
+    try_open(path, schema).map_err(|error| hold::ended_by_sync(path, error))
+}
+
+fn try_open(path: &Path, schema: &[&str]) -> Result<Connection> {
     let version = rusqlite::version_number();
     assert!(
         version >= SQLITE_VERSION_MIN,
@@ -29,22 +34,27 @@ pub(super) fn open(path: &Path, schema: &[&str]) -> Result<Connection> {
     let attempt = || format!("failed to open {}", path.display());
     let connection = Connection::open(path).with_context(attempt)?;
     connection.busy_timeout(BUSY)?;
+    // When a write or a sync fails meanwhile, SQLite gives no error and leaves the mode as it was.
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).with_context(attempt)?;
+    ensure!(mode == "wal", "{} could not be put into WAL mode: look after the disk, then start again", path.display());
     // FULL: a commit that was reported is on the disk. mmap stays off, because it turns read errors into signals.
     connection
         .execute_batch(&format!(
-            "PRAGMA journal_mode = WAL;
-             PRAGMA synchronous = FULL;
+            "PRAGMA synchronous = FULL;
              PRAGMA mmap_size = 0;
              PRAGMA cache_size = -{CACHE_KIB};
              PRAGMA temp_store = MEMORY;
              PRAGMA trusted_schema = OFF;
-             PRAGMA wal_autocheckpoint = {WAL_PAGES};
+             PRAGMA wal_autocheckpoint = 0;
              PRAGMA journal_size_limit = 67108864;"
         ))
         .map_err(|error| damage::explained(&connection, attempt(), error))?;
     connection.set_prepared_statement_cache_capacity(64);
     match identity(&connection).map_err(|error| damage::explained(&connection, attempt(), error))? {
-        (0, 0) => create(&connection, schema).with_context(attempt)?,
+        (0, 0) => {
+            fault::point("tables-begin");
+            create(&connection, schema).with_context(attempt)?;
+        }
         found => {
             check_identity(found, path)?;
             clean::check(&connection)?;
@@ -98,6 +108,24 @@ pub(super) fn end_unsynced(connection: Connection, path: &Path) -> Result<()> {
 /// the file whole.
 pub(super) fn set_synced(connection: &Connection, synced: bool) -> Result<()> {
     Ok(connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })?)
+}
+
+/// Copies the log to the file when it has become long. SQLite would do that by itself after a commit, but tell nobody when a
+/// sync fails then.
+pub(super) fn checkpoint_when_long(connection: &Connection, path: &Path) -> Result<()> {
+    let pages: i32 = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
+    if pages < WAL_PAGES {
+        return Ok(());
+    }
+    fault::point("wal-checkpoint-begin");
+    let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    if let Err(error) = copied {
+        // Everything is in the log. Without space for it in the file, the log just becomes longer, until a commit waits.
+        let error = hold::ended_by_sync(path, error.into());
+        tracing::warn!("{}: the log was not copied to the file: {error:#}", path.display());
+    }
+    fault::point("wal-checkpoint-end");
+    Ok(())
 }
 
 /// Opens a file to read it, also while its owner writes. None when its tables were never made: a crash came before.

@@ -148,6 +148,7 @@ pub(super) fn add_imports(linker: &mut Linker<StoreData>) -> wasmtime::Result<()
 
 /// The rule begins with a group: settle the last one's fuel, fill up for this one.
 fn enter(mut store: StoreContextMut<'_, StoreData>, group: usize) -> wasmtime::Result<()> {
+    crate::fault::point("in-call");
     let fuel = store.get_fuel()?;
     let data = store.data_mut();
     let expected = data.meter.group.map_or(0, |last| last + 1);

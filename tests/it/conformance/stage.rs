@@ -123,6 +123,7 @@ fn settings(config: Config, setup: &Setup, folder: &Path) -> Result<Settings> {
         history_batches: config.history_batches,
         checkpoint: None,
         overlay_budget: Default::default(),
+        twice: true,
         batch_query: config.batch,
     })
 }

@@ -4,6 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// A folder for tests that make very many small files: in memory where there is such a place. A crash of the process, or a loss of
+/// power that a test makes up, leaves the same there.
+pub fn fast() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.expect("the folder for temporary files can be written")
+}
+
 /// The names and bytes of the files in a folder, hidden ones included; none when there is no folder.
 pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     read(folder, |_| true)

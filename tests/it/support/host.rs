@@ -47,8 +47,13 @@ pub struct Stream {
     pub input: PathBuf,
     pub data: PathBuf,
     pub output: PathBuf,
+    /// A JSON Pointer.
+    pub key: &'static str,
     pub event_time: Option<&'static str>,
+    /// How far the watermark stays behind.
+    pub delay: Duration,
     pub partitions: u32,
+    pub threads: usize,
     pub batch_events: usize,
     pub history_batches: u64,
     pub checkpoint: Option<CheckpointSettings>,
@@ -63,8 +68,11 @@ impl Stream {
             input: work.join("input"),
             data: work.join(format!("{name}-data")),
             output: work.join(format!("{name}-output")),
+            key: "/user_id",
             event_time: None,
+            delay: Duration::from_secs(10),
             partitions: 3,
+            threads: 2,
             batch_events: 1000,
             history_batches: HISTORY_BATCHES_DEFAULT,
             checkpoint: None,
@@ -79,15 +87,28 @@ impl Stream {
 
     /// Runs until the input is used up, the fault stops it, or `stop` is set.
     pub fn run_until(&self, stop: &AtomicBool, fault: Fault) -> Result<()> {
+        let sink = FaultySink { files: FilesSink::open(&self.output)?, fault };
+        self.open(Box::new(sink))?.run(&mut self.source()?, Trigger::AvailableNow, stop, &mut Nobody)
+    }
+
+    /// Runs with another sink until the input is used up or an error stops it.
+    pub fn run_with(&self, sink: Box<dyn Sink>) -> Result<()> {
+        self.open(sink)?.run(&mut self.source()?, Trigger::AvailableNow, &AtomicBool::new(false), &mut Nobody)
+    }
+
+    /// Opens the host.
+    pub fn open(&self, sink: Box<dyn Sink>) -> Result<Host> {
         let cache = Cache::open(&command::cache())?;
         let loader = Loader::new(Limits::default(), cache, Compiler::with_program(command::KEYFOLD.into()))?;
         let loader = Arc::new(loader);
         let component = Arc::new(loader.load(&self.component)?);
-        let sink = FaultySink { files: FilesSink::open(&self.output)?, fault };
         let settings = self.settings(&component.description().name)?;
-        let mut host = Host::open(settings, Clock::System, component, loader, Box::new(sink))?;
-        let mut source = FileSource::new(vec![self.input.display().to_string()], FileOptions::default())?;
-        host.run(&mut source, Trigger::AvailableNow, stop, &mut Nobody)
+        Host::open(settings, Clock::System, component, loader, sink)
+    }
+
+    /// What it reads.
+    pub fn source(&self) -> Result<FileSource> {
+        FileSource::new(vec![self.input.display().to_string()], FileOptions::default())
     }
 
     /// Runs into the fault.
@@ -149,7 +170,7 @@ impl Stream {
     }
 
     fn settings(&self, rule: &str) -> Result<Settings> {
-        let key = vec!["/user_id".to_owned()];
+        let key = vec![self.key.to_owned()];
         let event_time = self.event_time.map(|pointer| (pointer.to_owned(), TimeFormat::EpochMs));
         Ok(Settings {
             folder: self.data.clone(),
@@ -168,17 +189,18 @@ impl Stream {
             },
             inputs: vec![InputSettings {
                 extractor: Extractor::new(key, event_time)?,
-                watermark: InputWatermark { delay: Duration::from_secs(10), idle_after: None },
+                watermark: InputWatermark { delay: self.delay, idle_after: None },
             }],
             initial_state: None,
             parameters: serde_json::json!({}),
             limits: Limits::default(),
             batch: ReadLimit { records_max: self.batch_events, bytes_max: 1 << 24 },
-            threads: 2,
+            threads: self.threads,
             batch_query: false,
             history_batches: self.history_batches,
             checkpoint: self.checkpoint.clone(),
             overlay_budget: Budget::new(self.overlay_bytes_max),
+            twice: true,
         })
     }
 }
@@ -207,7 +229,8 @@ impl Sink for FaultySink {
     }
 }
 
-struct Nobody;
+/// Looks at no batch.
+pub struct Nobody;
 
 impl Observer for Nobody {
     fn batch(&mut self, _: &Progress, _: Option<(u64, u64)>) {}

@@ -79,6 +79,11 @@ impl Process {
         self.finish()
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal, such as `-STOP`.
     pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();

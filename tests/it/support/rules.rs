@@ -150,6 +150,7 @@ impl Setup {
             history_batches: self.history_batches,
             checkpoint: None,
             overlay_budget: Budget::new(self.overlay_bytes_max),
+            twice: true,
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))?;
         Ok(Trial { host, component, clock, sink, folder, partitions: self.partitions, letters_seen: 0, line: 0 })

@@ -1,0 +1,185 @@
+//! [`point`]: named moments at which a test ends or stops this process, as a crash or a pause would.
+//!
+//! `KEYFOLD_FAULT="plan-written:2=abort"` ends the process when it comes to the point `plan-written` for the second time. The
+//! actions are `abort` (nothing is cleaned up, as in a crash), `exit` (no more than what the end of a process does) and `stop`
+//! (SIGSTOP: the process stands still until it gets SIGCONT). `KEYFOLD_FAULT=trace` only says on standard error which points
+//! are met. Without debug assertions all of this is left out of the program.
+
+/// All points, in the order in which a run meets them first.
+pub const POINTS: &[&str] = &[
+    // A new data folder.
+    "folder-made",
+    "tables-begin",
+    "plan-log-made",
+    "partition-made",
+    "import-written",
+    "import-placed",
+    // What a crash left.
+    "recover-begin",
+    "replay-read",
+    "component-written",
+    "component-placed",
+    // A batch is planned.
+    "read",
+    "plan-begin",
+    "plan-log-write",
+    "plan-written",
+    // A batch runs in a partition.
+    "call-begin",
+    "in-call",
+    "commit-begin",
+    "commit-fold",
+    "commit-delta",
+    "commit-outbox",
+    "commit-end",
+    "committed",
+    "partition-done",
+    "wal-checkpoint-begin",
+    "wal-checkpoint-end",
+    // A batch is delivered.
+    "deliver-begin",
+    "output-written",
+    "output-placed",
+    "delivered",
+    "progress-kept",
+    // The end of a run.
+    "delivered-begin",
+    "delivered-written",
+    "partition-close",
+];
+
+/// What exits with this code was ended by a fault that a test asked for.
+pub const EXIT_CODE: i32 = 86;
+
+/// A moment at which the process may end. Its name is one of [`POINTS`].
+#[inline]
+pub fn point(name: &'static str) {
+    #[cfg(debug_assertions)]
+    asked::meet(name);
+    #[cfg(not(debug_assertions))]
+    let _ = name;
+}
+
+#[cfg(debug_assertions)]
+mod asked {
+    use super::{EXIT_CODE, POINTS};
+    use anyhow::{Context, Result, bail, ensure};
+    use std::process::Command;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    const VARIABLE: &str = "KEYFOLD_FAULT";
+
+    #[derive(Debug, PartialEq, Eq)]
+    pub(super) enum Asked {
+        Nothing,
+        Trace,
+        Fault { name: String, nth: u32, action: Action },
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Action {
+        Abort,
+        Exit,
+        Stop,
+    }
+
+    pub(super) fn meet(name: &'static str) {
+        static ASKED: OnceLock<Asked> = OnceLock::new();
+        static MET: AtomicU32 = AtomicU32::new(0);
+        assert!(POINTS.contains(&name), "{name} is not in the list of points");
+        let asked = ASKED.get_or_init(|| {
+            let text = std::env::var(VARIABLE).unwrap_or_default();
+            // A misspelled fault would let a test pass in which nothing has failed.
+            parse(&text).unwrap_or_else(|error| panic!("{VARIABLE}={text}: {error:#}"))
+        });
+        match asked {
+            Asked::Nothing => {}
+            Asked::Trace => eprintln!("fault point {name}"),
+            Asked::Fault { name: wanted, nth, action } => {
+                if wanted == name && MET.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
+                    action.take();
+                }
+            }
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Asked> {
+        match text {
+            "" => return Ok(Asked::Nothing),
+            "trace" => return Ok(Asked::Trace),
+            _ => {}
+        }
+        let (place, action) = text.split_once('=').context("write NAME[:NTH]=ACTION, or trace")?;
+        let (name, nth) = place.split_once(':').unwrap_or((place, "1"));
+        ensure!(POINTS.contains(&name), "there is no point {name}");
+        let nth = nth.parse().with_context(|| format!("{nth} is not a number"))?;
+        ensure!(nth > 0, "occurrences are counted from 1");
+        let action = match action {
+            "abort" => Action::Abort,
+            "exit" => Action::Exit,
+            "stop" => Action::Stop,
+            other => bail!("the action {other} is not abort, exit or stop"),
+        };
+        Ok(Asked::Fault { name: name.to_owned(), nth, action })
+    }
+
+    impl Action {
+        fn take(self) {
+            match self {
+                Action::Abort => std::process::abort(),
+                Action::Exit => std::process::exit(EXIT_CODE),
+                Action::Stop => {
+                    // A program of its own sends the signal, which saves unsafe code. It is waited for, so that this thread goes no
+                    // further than it may have come before the others stand still.
+                    let id = std::process::id().to_string();
+                    let sent = Command::new("kill").args(["-STOP", &id]).status();
+                    assert!(sent.is_ok_and(|status| status.success()), "the process {id} could not be stopped");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(debug_assertions)]
+mod tests {
+    use super::asked::{Action, Asked, parse};
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_point_is_listed_once() {
+        assert_eq!(POINTS.iter().collect::<HashSet<_>>().len(), POINTS.len());
+    }
+
+    #[test]
+    fn a_fault_names_a_point_an_occurrence_and_an_action() {
+        let fault = |nth, action| Asked::Fault { name: "plan-written".to_owned(), nth, action };
+        assert_eq!(parse("").unwrap(), Asked::Nothing);
+        assert_eq!(parse("trace").unwrap(), Asked::Trace);
+        assert_eq!(parse("plan-written=abort").unwrap(), fault(1, Action::Abort));
+        assert_eq!(parse("plan-written:3=exit").unwrap(), fault(3, Action::Exit));
+        assert_eq!(parse("plan-written:1=stop").unwrap(), fault(1, Action::Stop));
+    }
+
+    #[test]
+    fn a_fault_that_would_never_come_is_refused() {
+        for (text, part) in [
+            ("plan-written", "NAME[:NTH]=ACTION"),
+            ("plan-writen=abort", "no point plan-writen"),
+            ("plan-written:0=abort", "counted from 1"),
+            ("plan-written:x=abort", "x is not a number"),
+            ("plan-written=panic", "panic is not abort"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is not in the list")]
+    fn a_point_that_is_not_listed_is_a_fault_of_ours() {
+        point("nowhere");
+    }
+}
