@@ -1,188 +1,99 @@
-//! How long it takes to restore a state of a million keys from a checkpoint, and whether every row is right.
+//! How long it takes to move a state of a million keys through a checkpoint, and whether every row is right afterwards.
 //!
-//! `cargo build --release -p keyfold-bench && target/release/restore [URL…]`: a folder on this machine, and each URL, such as
-//! `s3://bucket/path` with what S3 needs in the environment.
+//! `cargo build --release -p keyfold -p keyfold-bench && target/release/restore [URL…]`, after `cargo xtask build`: through a folder
+//! of this machine, and through each URL, such as `s3://bucket/path` with what S3 needs in the environment.
 
 use anyhow::{Context, Result, ensure};
-use keyfold::checkpoint::object::{Commit, Delta, Metadata, Offsets, PartitionCommit, checksum_of, to_text};
+use keyfold::checkpoint::CheckpointStore;
 use keyfold::checkpoint::restore::{Options, restore};
-use keyfold::checkpoint::snapshot::SnapshotWriter;
-use keyfold::checkpoint::{CheckpointStore, Object};
-use keyfold::clock::Clock;
-use keyfold::event::{BatchId, InputId, KeyGroup, Millis, OffsetRange, PartitionId, Position};
-use keyfold::group::{Timeout, TimeoutClock};
-use keyfold::limits::Limits;
-use keyfold::plan::{Identity, InputIdentity, Plan};
-use keyfold::state::delta::DeltaRow;
-use keyfold::state::reader::PartitionReader;
-use keyfold::state::{DeltaBuilder, OutputBlock};
-use keyfold::watermark::WatermarkPolicy;
+use keyfold::event::PartitionId;
+use keyfold::state::reader::{KeyRow, PartitionReader};
 use std::fs::File;
-use std::io::{BufWriter, Seek};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 const KEYS: u64 = 1_000_000;
+/// Every key once, and a quarter of them again: the last deltas change what is in the snapshots.
+const EVENTS: u64 = KEYS + KEYS / 4;
+const BATCH_EVENTS: u64 = 20_000;
+const SNAPSHOT_BATCHES: u64 = 20;
 const PARTITIONS: u32 = 4;
-/// Batches after the snapshot, and the keys that each changes.
-const BATCHES: u64 = 100;
-const CHANGED: u64 = 5_000;
-const STATE_BYTES: usize = 100;
-
-/// The version of a key's row: how often it was changed after the snapshot.
-type Versions = Vec<u8>;
+/// All within one session, so that every key has a state and a timeout at the end.
+const SPAN_MS: u64 = 600_000;
+const START_MS: u64 = 1_767_571_200_000;
 
 fn main() -> Result<()> {
     let work = tempfile::tempdir()?;
+    let input = work.path().join("payments.jsonl");
+    write_input(&input).context("failed to write the payments")?;
     let local = work.path().join("checkpoint").display().to_string();
-    for url in [local].into_iter().chain(std::env::args().skip(1)) {
+    for (number, url) in (0..).zip([local].into_iter().chain(std::env::args().skip(1))) {
+        let (data, restored) =
+            (work.path().join(format!("data-{number}")), work.path().join(format!("restored-{number}")));
+        let started = Instant::now();
+        run(&input, &data, &work.path().join(format!("output-{number}")), &url)?;
+        let ran = started.elapsed();
         let store = CheckpointStore::open(&url)?;
         let started = Instant::now();
-        let versions = write(&store)?;
-        let written = started.elapsed();
-        let folder = work.path().join("data");
-        let started = Instant::now();
-        let restored = restore(&store, &folder, Options::default(), &mut ())?;
+        let done = restore(&store, &restored, Options::default(), &mut ())?;
         let taken = started.elapsed();
-        ensure!(restored.faults.is_empty() && restored.batch == Some(BatchId(BATCHES)), "{restored:?}");
+        ensure!(done.faults.is_empty() && done.to_run_again.is_none(), "{done:?}");
         let started = Instant::now();
-        compare(&folder, &versions)?;
+        let rows = compare(&data, &restored)?;
         println!(
-            "{url}: written in {:.1} s, {KEYS} keys of {:.1} MB restored in {:.2} s, every row read and compared in {:.1} s",
-            written.as_secs_f64(),
-            restored.bytes as f64 / 1e6,
+            "{url}: the run took {:.1} s; {rows} keys restored from {:.1} MB in {:.2} s; every row compared in {:.1} s",
+            ran.as_secs_f64(),
+            done.bytes as f64 / 1e6,
             taken.as_secs_f64(),
             started.elapsed().as_secs_f64()
         );
-        std::fs::remove_dir_all(&folder)?;
     }
     Ok(())
 }
 
-/// Writes a snapshot of all keys at batch 0 and a delta of each partition for each batch after it.
-fn write(store: &CheckpointStore) -> Result<Versions> {
-    put(store, &Object::Metadata, &Metadata { identity: identity(), description: serde_json::json!({}) })?;
-    let mut keys: Vec<(KeyGroup, Vec<u8>, u64)> =
-        (0..KEYS).map(|number| (KeyGroup::of(&key(number)), key(number), number)).collect();
-    keys.sort_unstable();
-    let mut versions = vec![0; KEYS as usize];
-    let mut rows = vec![0; PARTITIONS as usize];
-    for partition in (0..PARTITIONS).map(PartitionId) {
-        let mut writer = SnapshotWriter::new(BufWriter::new(tempfile::tempfile()?))?;
-        for (_, key, number) in keys.iter().filter(|(group, ..)| group.partition(PARTITIONS) == partition) {
-            rows[partition.0 as usize] += 1;
-            writer.row(row(key, &state(*number, 0), *number))?;
-        }
-        let mut file: File = writer.finish()?.0.into_inner()?;
-        file.rewind()?;
-        store.upload(&Object::Snapshot(partition, BatchId(0)), file)?;
+fn write_input(path: &Path) -> Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    for event in 0..EVENTS {
+        // The step is prime to the number of keys: they come in another order than theirs.
+        let (key, at_ms) = (event * 7_919 % KEYS, START_MS + event * SPAN_MS / EVENTS);
+        writeln!(file, "{{\"user_id\":\"user-{key:08}\",\"ts\":{at_ms},\"amount_minor\":{}}}", 100 + event % 70_000)?;
     }
-    commit(store, BatchId(0), rows.iter().map(|rows| PartitionCommit { rows: *rows, delta: None }).collect())?;
-    for batch in (1..=BATCHES).map(BatchId) {
-        let mut changes: Vec<DeltaBuilder> = (0..PARTITIONS).map(|_| DeltaBuilder::default()).collect();
-        for step in 0..CHANGED {
-            // Spread over all keys, and each at most once in a batch: the step is prime to their number.
-            let number = (batch.0 * CHANGED + step) * 7_919 % KEYS;
-            let version = &mut versions[number as usize];
-            *version += 1;
-            let key = key(number);
-            let partition = KeyGroup::of(&key).partition(PARTITIONS).0 as usize;
-            changes[partition].push(row(&key, &state(number, *version), number));
-        }
-        let mut objects = Vec::new();
-        let mut commits = Vec::new();
-        for ((partition, changes), rows) in (0..).map(PartitionId).zip(changes).zip(&rows) {
-            let outputs = OutputBlock::default();
-            let delta = Delta { changes: changes.finish(), rows: *rows, outputs, dead_letters: Vec::new() };
-            let bytes = delta.to_bytes()?;
-            commits.push(PartitionCommit { rows: *rows, delta: checksum_of(&bytes) });
-            objects.push((Object::Delta(partition, batch), bytes));
-        }
-        store.create_all(&objects)?;
-        commit(store, batch, commits)?;
-    }
-    Ok(versions)
+    Ok(file.flush()?)
 }
 
-/// Reads every row that was restored.
-fn compare(folder: &std::path::Path, versions: &Versions) -> Result<()> {
-    let mut found = 0;
-    for partition in (0..PARTITIONS).map(PartitionId) {
-        PartitionReader::open(folder, partition)?.scan(|row| {
-            found += 1;
-            let text = std::str::from_utf8(&row.key)?;
-            let number: u64 = text.trim_start_matches("user-").parse().context("a key has another form")?;
-            let expected = state(number, versions[number as usize]);
-            ensure!(
-                row.state == Some((expected, 1)) && row.timeout == Some(timeout(number)),
-                "the row of {text} differs"
-            );
-            Ok(())
-        })?;
-    }
-    ensure!(found == KEYS, "{found} rows were restored");
+/// The `keyfold` of the same profile as this program, as a user runs it.
+fn run(input: &Path, data: &Path, output: &Path, url: &str) -> Result<()> {
+    let program = std::env::current_exe()?.with_file_name("keyfold");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/card-sessions");
+    let mut call = Command::new(&program);
+    call.arg("run").arg(example).args(["--quiet", "--checkpoint", url, "--history-batches", "0"]);
+    call.args(["--batch-events", &BATCH_EVENTS.to_string(), "--snapshot-batches", &SNAPSHOT_BATCHES.to_string()]);
+    call.args(["--partitions", &PARTITIONS.to_string()]);
+    call.arg("--input").arg(input).arg("--data").arg(data).arg("--output").arg(output);
+    let status = call.status().with_context(|| format!("failed to start {}", program.display()))?;
+    ensure!(status.success(), "the run failed: {status}");
     Ok(())
 }
 
-fn key(number: u64) -> Vec<u8> {
-    format!("user-{number:08}").into_bytes()
-}
-
-fn state(number: u64, version: u8) -> Vec<u8> {
-    let mut state = format!("{{\"count\":{number},\"version\":{version},\"note\":\"").into_bytes();
-    let mut random = number;
-    while state.len() < STATE_BYTES - 2 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(u64::from(version) + 1);
-        state.push(b'a' + (random >> 60) as u8);
+/// Compares all rows of two data folders. Returns how many there are.
+fn compare(expected: &Path, found: &Path) -> Result<u64> {
+    let mut count = 0;
+    for partition in (0..PARTITIONS).map(PartitionId) {
+        let (expected, found) = (rows(expected, partition)?, rows(found, partition)?);
+        ensure!(expected == found, "the rows of partition {partition} differ");
+        count += found.len() as u64;
     }
-    state.extend_from_slice(b"\"}");
-    state
+    ensure!(count == KEYS, "{count} keys have a state");
+    Ok(count)
 }
 
-fn timeout(number: u64) -> Timeout {
-    Timeout { clock: TimeoutClock::EventTime, at: Millis((number * 31 % KEYS) as i64) }
-}
-
-fn row<'r>(key: &'r [u8], state: &'r [u8], number: u64) -> DeltaRow<'r> {
-    DeltaRow { key, state: Some((state, 1)), timeout: Some(timeout(number)) }
-}
-
-fn commit(store: &CheckpointStore, batch: BatchId, partitions: Vec<PartitionCommit>) -> Result<()> {
-    let at = |batch: u64| Position { offset: batch, line: batch };
-    let plan = Plan {
-        batch,
-        ranges: vec![OffsetRange {
-            input: InputId(0),
-            file: "bench".to_owned(),
-            from: at(batch.0),
-            to: at(batch.0 + 1),
-        }],
-        time: Millis(0),
-        watermark: Some(Millis(0)),
-        late_watermark: Some(Millis(0)),
-        event_times_max: vec![Some(Millis(0))],
-        seed: String::new(),
-        digest: "sha256:00".to_owned(),
-        parameters: "{}".to_owned(),
-        limits: Limits::default(),
-        batch_query: false,
-    };
-    put(store, &Object::Offsets(batch), &Offsets { epoch: 1, plan })?;
-    let commit = Commit { epoch: 1, time: Clock::System.now(), delivered: Some(batch), partitions };
-    put(store, &Object::Commit(batch), &commit)
-}
-
-fn put(store: &CheckpointStore, object: &Object, value: &impl serde::Serialize) -> Result<()> {
-    store.overwrite(object, to_text(value)?)
-}
-
-fn identity() -> Identity {
-    Identity {
-        rule: "bench".to_owned(),
-        partitions: PARTITIONS,
-        inputs: vec![InputIdentity { name: "input".to_owned(), key: vec!["/key".to_owned()], event_time: None }],
-        watermark_policy: WatermarkPolicy::Min,
-        record_bytes_max: 0,
-        csv_text: Vec::new(),
-        id: "bench".to_owned(),
-    }
+fn rows(folder: &Path, partition: PartitionId) -> Result<Vec<KeyRow>> {
+    let mut rows = Vec::new();
+    PartitionReader::open(folder, partition)?.scan(|row| {
+        rows.push(row);
+        Ok(())
+    })?;
+    Ok(rows)
 }
