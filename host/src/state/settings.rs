@@ -34,9 +34,10 @@ fn try_open(path: &Path, schema: &[&str]) -> Result<Connection> {
     let attempt = || format!("failed to open {}", path.display());
     let connection = Connection::open(path).with_context(attempt)?;
     connection.busy_timeout(BUSY)?;
-    // When a write or a sync fails meanwhile, SQLite gives no error and leaves the mode as it was.
-    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).with_context(attempt)?;
-    ensure!(mode == "wal", "{} could not be put into WAL mode: look after the disk, then start again", path.display());
+    turn_on_wal(&connection).map_err(|error| match error.downcast() {
+        Ok(error) => damage::explained(&connection, attempt(), error),
+        Err(error) => error.context(attempt()),
+    })?;
     // FULL: a commit that was reported is on the disk. mmap stays off, because it turns read errors into signals.
     connection
         .execute_batch(&format!(
@@ -102,6 +103,16 @@ pub(super) fn end_unsynced(connection: Connection, path: &Path) -> Result<()> {
         Ok(std::fs::File::open(path)?.sync_all()?)
     };
     end().with_context(|| format!("failed to sync {}", path.display()))
+}
+
+fn turn_on_wal(connection: &Connection) -> Result<()> {
+    let mut statement = connection.prepare("PRAGMA journal_mode = WAL")?;
+    let mut rows = statement.query([])?;
+    let mode: Option<String> = rows.next()?.map(|row| row.get(0)).transpose()?;
+    // Only the end of the statement tells that a write or a sync has failed; the row before it says `wal` all the same.
+    while rows.next()?.is_some() {}
+    ensure!(mode.as_deref() == Some("wal"), "it could not be put into WAL mode: look after the disk, then start again");
+    Ok(())
 }
 
 /// Whether commits wait until they are on the disk. Without, a crash of the machine may take back the last ones, and leaves
