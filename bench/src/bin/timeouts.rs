@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
 use keyfold::event::{InputId, Millis, OffsetRange, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, InputSettings, Settings};
+use keyfold::host::{Delivery, Host, InputSettings, Settings};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::sink::MemorySink;
@@ -138,6 +138,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         history_batches: 0,
         threads: 2,
         batch_query: false,
+        delivery: Delivery::default(),
     };
     Host::open(settings, Clock::manual(Millis(0)), component, loader, Box::new(MemorySink::default()))
 }

@@ -8,4 +8,5 @@ pub mod folder;
 pub mod host;
 pub mod place;
 pub mod process;
+pub mod receiver;
 pub mod rules;
