@@ -126,6 +126,7 @@ const DEAD_LETTERS_SHOWN: usize = 100;
 const EXAMPLES: &str = "\
 Examples:
   keyfold run examples/fraud-session --input 'data/*.jsonl.zst' --data state --output alerts
+  keyfold run examples/fraud-session --input data --data state --webhook https://alerts.example/in
   keyfold run rule.wasm --input events.csv --key /card --event-time /time --event-time-format rfc3339
   tail -f events.jsonl | keyfold run rule.wasm --input - --key /user_id --data state";
 
@@ -170,7 +171,9 @@ pub fn run(args: &RunArgs) -> Result<()> {
         None => format!("see them with: keyfold dead-letters {}", folder.display()),
     };
     report.end(&where_letters_are, ran.is_ok());
-    report.say_what_waits(throw_away.is_none());
+    if !config.batch {
+        report.say_what_waits(throw_away.is_none());
+    }
     if config.batch {
         // The folder that they lie in is about to be thrown away.
         drop(host);

@@ -73,7 +73,8 @@ impl Breaker {
     fn pause(&self, random: u64) -> Duration {
         let doubled = self.retry.pause_min.saturating_mul(2_u32.saturating_pow(self.failures));
         let half = doubled.min(self.retry.pause_max) / 2;
-        half + Duration::from_nanos(random.checked_rem(half.as_nanos() as u64 + 1).unwrap_or(0))
+        let spread_ns = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
+        half + Duration::from_nanos(random % spread_ns.saturating_add(1))
     }
 }
 

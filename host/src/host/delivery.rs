@@ -151,7 +151,7 @@ impl Host {
     }
 
     /// Waits a little for something that the deliverer reports.
-    fn await_news(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    fn wait_for_news(&mut self, observer: &mut dyn Observer) -> Result<()> {
         match self.deliveries.deliverer.news_within(POLL)? {
             Some(news) => self.take(news, observer)?,
             // A sink that fails is no news, and whoever watches wants to know.
@@ -184,7 +184,7 @@ impl Host {
     pub(super) fn hold_back(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
         while self.deliveries.is_full() && !stop.load(Ordering::Relaxed) {
             self.deliveries.say_that_it_is_full();
-            self.await_news(observer)?;
+            self.wait_for_news(observer)?;
             self.plan_log.show_progress(self.delivered)?;
         }
         Ok(())
@@ -197,7 +197,7 @@ impl Host {
             if self.deliveries.is_empty() {
                 wait(pause.saturating_sub(paused.elapsed()), stop);
             } else {
-                self.await_news(observer)?;
+                self.wait_for_news(observer)?;
                 self.plan_log.show_progress(self.delivered)?;
             }
         }
@@ -217,7 +217,7 @@ impl Host {
                     break;
                 }
             }
-            self.await_news(observer)?;
+            self.wait_for_news(observer)?;
         }
         observer.outbox(&self.deliveries.outbox());
         self.plan_log.set_delivered(self.delivered).context("failed to write how far delivery came")
