@@ -25,7 +25,7 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    /// Groups a partition's events. Those at or before the watermark, when one is given, are late.
+    /// Groups a partition's events. Those at or before the watermark, when one is given, are late, unless they run again.
     pub fn new(input: &BatchInput, partition: PartitionId, late_watermark: Option<Millis>) -> Self {
         let mut groups: Vec<EventGroup> = Vec::new();
         let mut by_key: HashTable<u32> = HashTable::new();
@@ -33,7 +33,8 @@ impl Grouped {
         let mut late = 0;
         for &number in input.events_of(partition) {
             let event = input.event(number);
-            if late_watermark.is_some_and(|watermark| event.time_ms <= watermark.0) {
+            let is_late = late_watermark.is_some_and(|watermark| event.time_ms <= watermark.0);
+            if is_late && !input.is_re_driven(event) {
                 late += 1;
                 continue;
             }

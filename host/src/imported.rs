@@ -22,6 +22,8 @@ pub struct ImportedRow<'b> {
     pub state: Option<(Vec<u8>, u32)>,
     /// The timeout.
     pub timeout: Option<Timeout>,
+    /// Whether it keeps the timeout that the key has.
+    keeps_timeout: bool,
     /// Whether the row is put as it is, without a call of the rule.
     pub as_is: bool,
     /// Whether the rule is called for the key in this batch.
@@ -47,6 +49,7 @@ impl<'b> ImportedRows<'b> {
                         key: &row.key,
                         state: state.map(|state| (state, schema)),
                         timeout: row.timeout,
+                        keeps_timeout: row.keeps_timeout,
                         as_is: imported.as_is,
                         is_called: false,
                     });
@@ -86,6 +89,13 @@ impl<'b> ImportedRows<'b> {
 }
 
 impl ImportedRow<'_> {
+    /// Takes over the timeout that the key has, when the row is to keep it.
+    pub fn keep_timeout_of(&mut self, before: Option<Loaded>) {
+        if self.keeps_timeout {
+            self.timeout = before.and_then(|before| before.timeout);
+        }
+    }
+
     /// The row as a batch finds it.
     pub fn loaded(&self) -> Loaded {
         Loaded { schema: self.state.as_ref().map(|(_, schema)| *schema), timeout: self.timeout }

@@ -6,7 +6,10 @@ use crate::group::TimeoutClock;
 use crate::state::PlanLog;
 use crate::state::reader::KeyRow;
 use anyhow::Result;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Decodes states to JSON.
@@ -37,8 +40,22 @@ impl StateDecoder {
     fn add(&self, state: &[u8], line: &mut Value) {
         match self.decode(state) {
             Some(value) => line["value"] = value,
-            None => line["value_hex"] = state.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+            None => line["value_hex"] = hex(state).into(),
         }
+    }
+
+    /// The state as JSON text, when an import would make the same bytes of it.
+    fn exact(&self, state: &[u8]) -> Option<Box<RawValue>> {
+        let text = match self.0 {
+            StateFormat::Opaque => None,
+            StateFormat::Json => String::from_utf8(state.to_vec()).ok().filter(|text| !text.contains('\n')),
+            StateFormat::Msgpack => self
+                .decode(state)
+                .filter(|value| rmp_serde::to_vec_named(value).is_ok_and(|bytes| bytes == state))
+                .map(|value| value.to_string()),
+        }?;
+        // An import takes null for no value at all.
+        RawValue::from_string(text).ok().filter(|value| value.get() != "null")
     }
 }
 
@@ -59,6 +76,37 @@ pub fn row_to_json(row: &KeyRow, decoder: &StateDecoder, partition: Option<Parti
         line["timeout"] = timeout;
     }
     line
+}
+
+/// A key's row as a line that `keyfold state import --as-is` makes the same row of, to the byte. The state is a `value` that people
+/// can read and change where that is possible, else `value_hex`.
+pub fn row_to_import(row: &KeyRow, decoder: &StateDecoder) -> Result<String> {
+    let state = row.state.as_ref().map(|(state, _)| state);
+    let value = state.and_then(|state| decoder.exact(state));
+    Ok(serde_json::to_string(&ExportedRow {
+        key: String::from_utf8_lossy(&row.key),
+        value_hex: state.filter(|_| value.is_none()).map(|state| hex(state)),
+        value,
+        schema: row.state.as_ref().map(|(_, schema)| *schema),
+        timeout: timeout_of(row),
+    })?)
+}
+
+#[derive(Serialize)]
+struct ExportedRow<'a> {
+    key: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Value>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What a batch made of a key as JSON, under the names of Spark's change feed: `batch_id`, `change_type`, `key`, `value`,

@@ -127,6 +127,7 @@ impl Partition {
         let description = work.component.description();
         let mut run = Run {
             imported: ImportedRows::new(&work.input, self.id, description, &mut staged.dead_letters),
+            partition: self.id,
             db: &mut self.db,
             work,
             grouped: &grouped,
@@ -169,6 +170,7 @@ impl Partition {
 
 /// One batch in one partition while it runs.
 struct Run<'a> {
+    partition: PartitionId,
     db: &'a mut PartitionDb,
     work: &'a Work,
     grouped: &'a Grouped,
@@ -258,11 +260,12 @@ impl<'a> Run<'a> {
     }
 
     fn put_as_is(&mut self, key: &[u8]) -> Result<()> {
-        let existed = self.db.load(xxh3_64(key), key, &mut Vec::new())?.is_some();
+        let before = self.db.load(xxh3_64(key), key, &mut Vec::new())?;
         if let Some(row) = self.imported.get_mut(key) {
+            row.keep_timeout_of(before);
             self.staged.put(
                 key,
-                existed,
+                before.is_some(),
                 row.state.as_ref().map(|(state, schema)| (state.as_slice(), *schema)),
                 row.timeout,
             );
@@ -277,6 +280,7 @@ impl<'a> Run<'a> {
         let mut loaded = LoadedGroup { row, existed: row.is_some(), imported: false };
         if let Some(imported) = self.imported.get_mut(key) {
             call.columns.states.truncate(states);
+            imported.keep_timeout_of(row);
             call.columns.states.extend_from_slice(imported.bytes());
             (loaded.row, loaded.imported) = (Some(imported.loaded()), true);
             imported.is_called = true;
@@ -342,6 +346,7 @@ impl<'a> Run<'a> {
     }
 
     fn commit(self) -> Result<PartitionReport> {
+        let partition = self.partition;
         let Run { db, work, evaluator, thresholds, staged, mut report, .. } = self;
         let batch = work.plan.batch;
         let committing = Stopwatch::start();
@@ -354,6 +359,7 @@ impl<'a> Run<'a> {
             rows_added: staged.rows_added,
             outputs: &staged.outputs,
             dead_letters: &staged.dead_letters,
+            re_driven: &work.input.letters_of(partition),
             delivered: work.delivered,
             thresholds,
         })?;

@@ -9,6 +9,7 @@ mod compile_bomb;
 mod conformance;
 mod contract;
 mod docs;
+mod edits;
 mod imports;
 mod input;
 mod progress;

@@ -84,8 +84,10 @@ pub struct Delta {
     pub rows: u64,
     /// What the batch put out.
     pub outputs: OutputBlock,
-    /// What failed.
+    /// What failed, in the order of their numbers.
     pub dead_letters: Vec<DeadLetter>,
+    /// The dead letters whose events ran again in the batch: the batch and the number of each.
+    pub re_driven: Vec<(BatchId, u64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -95,6 +97,7 @@ struct DeltaHead {
     outputs: u64,
     lines: usize,
     dead_letters: usize,
+    re_driven: Vec<(BatchId, u64)>,
 }
 
 impl Epoch {
@@ -142,7 +145,10 @@ pub fn of_text<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
 impl Delta {
     /// Whether the batch did nothing, and no object is written.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.outputs.outputs == 0 && self.dead_letters.is_empty()
+        self.changes.is_empty()
+            && self.outputs.outputs == 0
+            && self.dead_letters.is_empty()
+            && self.re_driven.is_empty()
     }
 
     /// The object.
@@ -154,6 +160,7 @@ impl Delta {
             outputs: self.outputs.outputs,
             lines: self.outputs.lines.len(),
             dead_letters: letters.len(),
+            re_driven: self.re_driven.clone(),
         })?;
         let mut body = (head.len() as u32).to_le_bytes().to_vec();
         for part in [&head, &self.changes, &self.outputs.lines, &letters] {
@@ -190,6 +197,7 @@ impl Delta {
             rows: head.rows,
             outputs: OutputBlock { outputs: head.outputs, lines: take(head.lines)?.to_vec() },
             dead_letters: serde_json::from_slice(take(head.dead_letters)?)?,
+            re_driven: head.re_driven,
         };
         ensure!(body.is_empty(), "it has {} bytes too many", body.len());
         Ok(delta)
@@ -223,7 +231,7 @@ mod tests {
             events: Vec::new(),
         };
         let outputs = OutputBlock { outputs: 2, lines: b"1\n2\n".to_vec() };
-        Delta { changes: vec![7; 300], rows: 9, outputs, dead_letters: vec![letter] }
+        Delta { changes: vec![7; 300], rows: 9, outputs, dead_letters: vec![letter], re_driven: vec![(BatchId(1), 2)] }
     }
 
     #[test]

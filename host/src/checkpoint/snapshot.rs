@@ -4,8 +4,7 @@
 //! dead letters, an empty block, and a foot of JSON that says how many there were. Behind it the checksum of all of it.
 
 use super::object::check;
-use crate::event::BatchId;
-use crate::state::DeadLetter;
+use crate::state::KeptLetter;
 use crate::state::delta::{self, DeltaBuilder, DeltaRow};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -76,10 +75,10 @@ impl<W: Write> SnapshotWriter<W> {
     }
 
     /// Adds a dead letter.
-    pub fn dead_letter(&mut self, batch: BatchId, letter: &DeadLetter) -> Result<()> {
+    pub fn dead_letter(&mut self, kept: &KeptLetter) -> Result<()> {
         self.end_rows()?;
         self.counts.dead_letters += 1;
-        self.write(&serde_json::to_vec(&(batch, letter))?)
+        self.write(&serde_json::to_vec(kept)?)
     }
 
     /// Ends the snapshot.
@@ -120,7 +119,7 @@ impl<W: Write> SnapshotWriter<W> {
 pub fn read(
     mut input: impl Read,
     mut row: impl FnMut(DeltaRow<'_>) -> Result<()>,
-    mut dead_letter: impl FnMut(BatchId, DeadLetter) -> Result<()>,
+    mut dead_letter: impl FnMut(KeptLetter) -> Result<()>,
 ) -> Result<Counts> {
     let mut mark = [0; MARK.len()];
     input.read_exact(&mut mark).context("it is too short")?;
@@ -136,9 +135,9 @@ pub fn read(
         })?;
     }
     while read_block(&mut input, &mut block)? {
-        let (batch, letter) = serde_json::from_slice(&block).context("failed to read a dead letter")?;
+        let kept = serde_json::from_slice(&block).context("failed to read a dead letter")?;
         counts.dead_letters += 1;
-        dead_letter(batch, letter)?;
+        dead_letter(kept)?;
     }
     read_block(&mut input, &mut block)?;
     let expected: Counts = serde_json::from_slice(&block).context("it has no foot")?;
@@ -184,15 +183,16 @@ fn read_block(input: &mut impl Read, block: &mut Vec<u8>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Millis;
+    use crate::event::{BatchId, Millis};
     use crate::group::{Timeout, TimeoutClock};
+    use crate::state::DeadLetter;
 
     fn rows() -> Vec<(Vec<u8>, Vec<u8>)> {
         (0..5000_u32).map(|number| (format!("key-{number:05}").into_bytes(), vec![number as u8; 200])).collect()
     }
 
-    fn letter() -> DeadLetter {
-        DeadLetter {
+    fn letter() -> KeptLetter {
+        let letter = DeadLetter {
             reason: "trap".to_owned(),
             message: "it failed".to_owned(),
             key: None,
@@ -200,7 +200,8 @@ mod tests {
             fuel: None,
             timed_out: true,
             events: Vec::new(),
-        }
+        };
+        KeptLetter { batch: BatchId(4), number: 7, re_driven: Some(BatchId(9)), letter }
     }
 
     fn snapshot() -> Vec<u8> {
@@ -209,7 +210,7 @@ mod tests {
             let timeout = Some(Timeout { clock: TimeoutClock::EventTime, at: Millis(5) });
             writer.row(DeltaRow { key, state: Some((state, 1)), timeout }).expect("memory can be written");
         }
-        writer.dead_letter(BatchId(4), &letter()).expect("memory can be written");
+        writer.dead_letter(&letter()).expect("memory can be written");
         writer.finish().expect("memory can be written").0
     }
 
@@ -224,13 +225,13 @@ mod tests {
                 found.push((row.key.to_vec(), row.state.expect("it has a state").0.to_vec()));
                 Ok(())
             },
-            |batch, letter| {
-                letters.push((batch, letter));
+            |kept| {
+                letters.push(kept);
                 Ok(())
             },
         );
         assert_eq!(counts.expect("it is whole"), Counts { rows: 5000, dead_letters: 1 });
-        assert_eq!((found, letters), (rows(), vec![(BatchId(4), letter())]));
+        assert_eq!((found, letters), (rows(), vec![letter()]));
     }
 
     #[test]

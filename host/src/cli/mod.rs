@@ -47,7 +47,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Test(test::TestArgs),
     Gen(r#gen::GenArgs),
-    /// Look into the state of a rule, stopped or running, and put states in
+    /// Look into the state of a rule, stopped or running, and change it
     #[command(subcommand, after_help = state::EXAMPLES)]
     State(state::StateCommand),
     DeadLetters(dead_letters::DeadLettersArgs),

@@ -1,8 +1,11 @@
 //! `keyfold state`: the state of a rule, read from its files, under the names of Spark's state readers.
 
 mod changes;
+mod edits;
+mod export;
 mod import;
 mod metadata;
+mod set;
 
 use anyhow::{Context, Result, bail, ensure};
 use keyfold::event::{BatchId, KeyGroup};
@@ -14,14 +17,18 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Look into the state of a rule, and put states in
+/// Look into the state of a rule, and change it
 #[derive(Debug, clap::Subcommand)]
 pub enum StateCommand {
     Ls(LsArgs),
     Get(GetArgs),
     Changes(changes::ChangesArgs),
     Metadata(metadata::MetadataArgs),
+    Export(export::ExportArgs),
     Import(import::ImportArgs),
+    Set(set::SetArgs),
+    Rm(set::RmArgs),
+    Edits(edits::EditsArgs),
 }
 
 /// List the keys with their state and timeout, one line of JSON for each
@@ -73,7 +80,11 @@ Examples:
   keyfold state get state u012345 --batch 41
   keyfold state changes state --from 41
   keyfold state metadata state
-  keyfold state import state states.jsonl";
+  keyfold state export state --output states.jsonl
+  keyfold state import state states.jsonl
+  keyfold state set state u012345 '{\"count\":3}' --reason 'counted twice by mistake'
+  keyfold state rm state u012345
+  keyfold state edits state";
 
 /// Looks into the state.
 pub fn state(command: &StateCommand) -> Result<()> {
@@ -82,7 +93,11 @@ pub fn state(command: &StateCommand) -> Result<()> {
         StateCommand::Get(args) => get(args),
         StateCommand::Changes(args) => changes::changes(args),
         StateCommand::Metadata(args) => metadata::metadata(args),
+        StateCommand::Export(args) => export::export(args),
         StateCommand::Import(args) => import::import(args),
+        StateCommand::Set(args) => set::set(args),
+        StateCommand::Rm(args) => set::rm(args),
+        StateCommand::Edits(args) => edits::edits(args),
     }
 }
 

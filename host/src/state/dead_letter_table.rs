@@ -1,6 +1,6 @@
 //! Groups that failed, and records that could not become events, each with the reason.
 
-use crate::event::BatchId;
+use crate::event::{BatchId, InputId};
 use anyhow::Result;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ pub(super) const SCHEMA: &str = "
         number INTEGER NOT NULL,
         reason TEXT NOT NULL,
         letter TEXT NOT NULL,
+        -- The batch in which its events ran again. The letter stays, so that one can see what became of it.
+        re_driven INTEGER,
         PRIMARY KEY (batch, number)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX dead_letter_reason ON dead_letter (reason);
@@ -40,9 +42,25 @@ pub struct DeadLetter {
     pub events: Vec<DeadEvent>,
 }
 
+/// A dead letter as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptLetter {
+    /// The batch that wrote it.
+    pub batch: BatchId,
+    /// Its number in the batch, from 0.
+    pub number: u64,
+    /// The batch in which its events ran again.
+    pub re_driven: Option<BatchId>,
+    /// What could not be handled.
+    pub letter: DeadLetter,
+}
+
 /// One event or record of a dead letter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeadEvent {
+    /// The input that it belongs to; none for an imported state.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub input: Option<InputId>,
     /// The source partition.
     pub file: String,
     /// Its line there, from 1.
@@ -60,12 +78,27 @@ pub(super) fn insert(connection: &Connection, batch: BatchId, letters: &[DeadLet
     Ok(())
 }
 
+/// Marks a letter whose events ran again in this batch.
+pub(super) fn mark_re_driven(connection: &Connection, letter: (BatchId, u64), batch: BatchId) -> Result<()> {
+    let mut statement =
+        connection.prepare_cached("UPDATE dead_letter SET re_driven = ?3 WHERE batch = ?1 AND number = ?2")?;
+    statement.execute(params![letter.0.0, letter.1, batch.0])?;
+    Ok(())
+}
+
 /// Calls `each` with every letter, oldest first.
-pub(super) fn scan(connection: &Connection, mut each: impl FnMut(BatchId, DeadLetter) -> Result<()>) -> Result<()> {
-    let mut statement = connection.prepare("SELECT batch, letter FROM dead_letter ORDER BY batch, number")?;
+pub(super) fn scan(connection: &Connection, mut each: impl FnMut(KeptLetter) -> Result<()>) -> Result<()> {
+    let mut statement =
+        connection.prepare("SELECT batch, number, re_driven, letter FROM dead_letter ORDER BY batch, number")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        each(BatchId(row.get(0)?), serde_json::from_str(row.get_ref(1)?.as_str()?)?)?;
+        let re_driven: Option<u64> = row.get(2)?;
+        each(KeptLetter {
+            batch: BatchId(row.get(0)?),
+            number: row.get(1)?,
+            re_driven: re_driven.map(BatchId),
+            letter: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
+        })?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ mod state_table;
 mod undo_table;
 mod view;
 
-pub use dead_letter_table::{DeadEvent, DeadLetter};
+pub use dead_letter_table::{DeadEvent, DeadLetter, KeptLetter};
 pub use delta::DeltaBuilder;
 pub use outbox_reader::{OutboxReader, OutputSize};
 pub use outbox_table::OutputBlock;

@@ -80,6 +80,8 @@ pub struct Commit<'a> {
     pub outputs: &'a OutputBlock,
     /// What failed.
     pub dead_letters: &'a [DeadLetter],
+    /// Dead letters of this partition whose events run again in this batch: the batch and the number of each.
+    pub re_driven: &'a [(BatchId, u64)],
     /// Outputs up to this batch are delivered, and leave the outbox.
     pub delivered: Option<BatchId>,
     /// The thresholds up to which timeouts were called.
@@ -257,6 +259,9 @@ impl PartitionDb {
             outbox_table::delete_to(&transaction, delivered)?;
         }
         dead_letter_table::insert(&transaction, batch, commit.dead_letters)?;
+        for &letter in commit.re_driven {
+            dead_letter_table::mark_re_driven(&transaction, letter, batch)?;
+        }
         meta_table::set(&transaction, META_BATCH, batch.0)?;
         meta_table::set(&transaction, META_ROWS, rows)?;
         transaction.commit().with_context(|| format!("failed to commit batch {batch}"))?;

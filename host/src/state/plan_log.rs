@@ -14,9 +14,11 @@ use std::path::Path;
 const SCHEMA: &str = "
     -- One row for each batch that was planned.
     CREATE TABLE plan (batch INTEGER PRIMARY KEY, plan TEXT NOT NULL) STRICT;
-    -- How far each file of each input was read by all plans together.
+    -- How far each file of each input was read by all plans together, and the first batch that read of it: for an edit, that is
+    -- when it took effect.
     CREATE TABLE position (
         input INTEGER NOT NULL, file TEXT NOT NULL, offset INTEGER NOT NULL, line INTEGER NOT NULL,
+        first_batch INTEGER NOT NULL,
         PRIMARY KEY (input, file)
     ) STRICT, WITHOUT ROWID;
 ";
@@ -89,10 +91,11 @@ impl PlanLog {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             insert.execute(params![plan.batch.0, serde_json::to_string(plan)?])?;
             let mut position = transaction.prepare_cached(
-                "INSERT OR REPLACE INTO position (input, file, offset, line) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO position (input, file, offset, line, first_batch) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET offset = excluded.offset, line = excluded.line",
             )?;
             for OffsetRange { input, file, to, .. } in &plan.ranges {
-                position.execute(params![input.0, file, to.offset, to.line])?;
+                position.execute(params![input.0, file, to.offset, to.line, plan.batch.0])?;
             }
             if let Some(old) = delivered.and_then(|delivered| delivered.0.checked_sub(PLANS_KEPT)) {
                 transaction.prepare_cached("DELETE FROM plan WHERE batch < ?1")?.execute([old])?;
@@ -159,11 +162,11 @@ impl PlanLog {
         progress_table::read(&connection).map(Some)
     }
 
-    /// The files of imported states that were read; none when there is no plan log.
-    pub fn imported_files(folder: &Path) -> Result<Vec<String>> {
+    /// The imports that were read, each with the first batch that did; none when there is no plan log.
+    pub fn imported_files(folder: &Path) -> Result<Vec<(String, BatchId)>> {
         let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(Vec::new()) };
-        let mut statement = connection.prepare("SELECT file FROM position WHERE input = ?1")?;
-        let names = statement.query_map([InputId::IMPORTS.0], |row| row.get(0))?;
+        let mut statement = connection.prepare("SELECT file, first_batch FROM position WHERE input = ?1")?;
+        let names = statement.query_map([InputId::IMPORTS.0], |row| Ok((row.get(0)?, BatchId(row.get(1)?))))?;
         Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 

@@ -1,7 +1,9 @@
 //! [`PartitionReader`]: a partition's file, read from outside, also while its owner writes it.
 
 use super::view::View;
-use super::{DeadLetter, dead_letter_table, delta, delta_table, history, meta_table, partition_db, settings};
+use super::{
+    DeadLetter, KeptLetter, dead_letter_table, delta, delta_table, history, meta_table, partition_db, settings,
+};
 use crate::event::{BatchId, KeyGroup, PartitionId};
 use anyhow::{Context, Result, ensure};
 use rusqlite::Connection;
@@ -97,8 +99,13 @@ impl PartitionReader {
         })
     }
 
+    /// Calls `each` with every dead letter whose events did not run again, oldest first.
+    pub fn dead_letters(&self, mut each: impl FnMut(BatchId, DeadLetter) -> Result<()>) -> Result<()> {
+        self.kept_letters(|kept| if kept.re_driven.is_none() { each(kept.batch, kept.letter) } else { Ok(()) })
+    }
+
     /// Calls `each` with every dead letter, oldest first.
-    pub fn dead_letters(&self, each: impl FnMut(BatchId, DeadLetter) -> Result<()>) -> Result<()> {
+    pub fn kept_letters(&self, each: impl FnMut(KeptLetter) -> Result<()>) -> Result<()> {
         dead_letter_table::scan(&self.connection, each)
     }
 

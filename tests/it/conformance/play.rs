@@ -179,7 +179,7 @@ impl<'a> Play<'a> {
     pub fn import_as_is(&self, lines: impl Iterator<Item = Value>) -> Result<()> {
         let file = tempfile::NamedTempFile::new()?;
         fs::write(file.path(), lines.map(|line| format!("{line}\n")).collect::<String>())?;
-        imports::add(self.folder(), file.path(), true).map(|_| ())
+        imports::add(self.folder(), file.path(), true, None).map(|_| ())
     }
 
     /// The row of a key. The guests write their states as JSON.

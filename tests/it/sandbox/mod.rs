@@ -12,6 +12,7 @@ mod timeouts;
 
 use crate::support::command::root;
 use crate::support::rules::{Batch, FILE, Trial, event};
+use keyfold::event::InputId;
 use keyfold::state::{DeadEvent, DeadLetter};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,7 +44,12 @@ fn assert_letters(letters: &[DeadLetter], trial: &Trial, reason: &str, expected:
         assert_eq!(letter.reason, reason, "{letter:#?}");
         assert_eq!(letter.digest.as_deref(), Some(trial.component.digest()));
         assert!(!letter.timed_out, "{letter:#?}");
-        let event = |&line: &u64| DeadEvent { file: FILE.to_owned(), line, text: event(key, line as i64 * 1000) };
+        let event = |&line: &u64| DeadEvent {
+            input: Some(InputId(0)),
+            file: FILE.to_owned(),
+            line,
+            text: event(key, line as i64 * 1000),
+        };
         assert_eq!(letter.events, lines.iter().map(event).collect::<Vec<_>>());
     }
 }

@@ -18,7 +18,7 @@ The file has a line of JSON for each key, as `keyfold state ls` prints them:
 
 Examples:
   keyfold state import state states.jsonl
-  keyfold state ls old > states.jsonl && keyfold state import other states.jsonl --as-is")]
+  keyfold state export old --output states.jsonl && keyfold state import other states.jsonl --as-is")]
 pub struct ImportArgs {
     /// The data folder
     #[arg(value_name = "DATA")]
@@ -31,12 +31,16 @@ pub struct ImportArgs {
     /// Put states and timeouts as they are, without calling the rule
     #[arg(long)]
     as_is: bool,
+
+    /// Why, for `keyfold state edits`
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 /// Puts them in.
 pub fn import(args: &ImportArgs) -> Result<()> {
     identity(&args.data)?;
-    let rows = imports::add(&args.data, &args.file, args.as_is)?;
+    let rows = imports::add(&args.data, &args.file, args.as_is, args.reason.as_deref())?;
     anstream::eprintln!("{rows} states are checked and kept: the rule takes them in its next batch");
     Ok(())
 }
