@@ -143,7 +143,7 @@ fn a_stopped_run_leaves_what_was_not_delivered_to_the_next_one_which_runs_nothin
     trial.assert_complete(&receiver.taken());
     let records = trial.place.finish(&["progress", "data", "--json"]).ok().json_lines();
     let is_not_run = |record: &&Value| record["stateOperators"][0]["customMetrics"]["numCalls"] == 0;
-    let (_, waited) = stopped.stderr.split_once(" outputs of ").expect("it says how many");
+    let (_, waited) = stopped.stderr.rsplit_once(" outputs of ").expect("it says how many");
     let waited: usize = waited.split(' ').next().and_then(|count| count.parse().ok()).expect("it is a number");
     assert_eq!(
         records.iter().filter(is_not_run).count(),
