@@ -8,7 +8,7 @@ use keyfold::clock::Clock;
 use keyfold::config::{Config, Input, Settings as FileSettings};
 use keyfold::event::{Millis, OffsetRange, PartitionId, Positions, RecordBatch};
 use keyfold::r#gen::{DisorderSettings, Exponent, Output, ScenarioName, Settings as Made, Share, generate};
-use keyfold::host::{Host, InputSettings, Settings, Trigger};
+use keyfold::host::{Delivery, Host, InputSettings, Settings, Trigger};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::source::{FileOptions, FileSource, ReadLimit, ReadStatus, Source, SourceStatus};
@@ -122,6 +122,9 @@ fn settings(config: &Config, folder: &Path, (partitions, threads): (u32, usize),
         threads,
         batch_query: false,
         history_batches: config.history_batches,
+        checkpoint: None,
+        delivery: Delivery::default(),
+        overlay_budget: Default::default(),
         twice: true,
     }
 }

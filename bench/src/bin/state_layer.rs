@@ -8,7 +8,7 @@ use keyfold::event::{BatchId, KeyGroup, PartitionId};
 use keyfold::r#gen::Random;
 use keyfold::state::delta::DeltaRow;
 use keyfold::state::partition_db::Thresholds;
-use keyfold::state::{Budget, Commit, DeltaBuilder, OutputBlock, PartitionDb};
+use keyfold::state::{Budget, Commit, DeltaBuilder, OutputBlock, PartitionDb, Shipped};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::fs::File;
@@ -145,6 +145,8 @@ impl Store for DeltaAndFold {
             outputs: &OutputBlock::default(),
             dead_letters: &[],
             delivered: None,
+            re_driven: &[],
+            shipped: Shipped::NoCheckpoint,
             thresholds: Thresholds { processing_time: None, event_time: None },
         })?;
         self.batch += 1;

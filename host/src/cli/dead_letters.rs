@@ -5,12 +5,13 @@ use keyfold::event::PartitionId;
 use keyfold::imports::{self, LetterId, RedrivenEvent};
 use keyfold::plan::Identity;
 use keyfold::state::reader::PartitionReader;
-use keyfold::state::{KeptLetter, PlanLog};
+use keyfold::state::{KeptLetter, PlanLog, RefusedOutput};
 use serde_json::Value;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// List groups that failed and records that could not be read, one line of JSON for each; or let them run again
+/// List groups that failed, records that could not be read and outputs that were refused, one line of JSON for each; or let the
+/// events of groups that failed run again
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   keyfold dead-letters state | jq -r .reason | sort | uniq -c
@@ -42,6 +43,9 @@ pub struct DeadLettersArgs {
     why: Option<String>,
 }
 
+/// The reason of an output that the sink refused.
+const OUTPUT_REFUSED: &str = "output-refused";
+
 /// Lists the dead letters, or lets them run again.
 pub fn dead_letters(args: &DeadLettersArgs) -> Result<()> {
     let is_asked_for = |kept: &KeptLetter| {
@@ -61,6 +65,10 @@ pub fn dead_letters(args: &DeadLettersArgs) -> Result<()> {
         }
         Ok(())
     })?;
+    // What was put out has a key only if the rule says so in it.
+    if args.key.is_none() && args.reason.as_ref().is_none_or(|reason| reason == OUTPUT_REFUSED) {
+        PlanLog::refused_outputs(&args.data, |refused| Ok(writeln!(stdout, "{}", line_of_refused(refused))?))?;
+    }
     Ok(stdout.flush()?)
 }
 
@@ -72,6 +80,13 @@ pub fn print_first(folder: &Path, most: usize) -> Result<()> {
         if left > 0 {
             left -= 1;
             anstream::eprintln!("{}", line(&identity, partition, &kept)?);
+        }
+        Ok(())
+    })?;
+    PlanLog::refused_outputs(folder, |refused| {
+        if left > 0 {
+            left -= 1;
+            anstream::eprintln!("{}", line_of_refused(refused));
         }
         Ok(())
     })
@@ -139,4 +154,19 @@ fn line(identity: &Identity, partition: PartitionId, kept: &KeptLetter) -> Resul
         line["re_driven"] = batch.0.into();
     }
     Ok(line)
+}
+
+/// With the members that every letter has, so that they can be read by one program.
+fn line_of_refused(refused: RefusedOutput) -> Value {
+    let RefusedOutput { batch, partition, number, output, message } = refused;
+    serde_json::json!({
+        "reason": OUTPUT_REFUSED,
+        "message": message,
+        "timed_out": false,
+        "events": [],
+        "output": serde_json::from_str(&output).unwrap_or(Value::String(output)),
+        "number": number,
+        "partition": partition.0,
+        "batch": batch.0,
+    })
 }

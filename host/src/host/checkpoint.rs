@@ -5,10 +5,8 @@ use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
 use crate::event::{BatchId, RecordBatch};
 use crate::plan::{Identity, Plan};
-use crate::release::{AfterCommit, Release};
 use crate::state::{PlanLog, Shipped};
 use anyhow::Result;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Opens the checkpoint of a data folder, when there is to be one.
@@ -25,11 +23,6 @@ pub(super) fn open(
 }
 
 impl Host {
-    /// When outputs may leave.
-    pub(super) fn release(&self) -> Arc<dyn Release> {
-        self.checkpoint.as_ref().map_or_else(|| Arc::new(AfterCommit) as Arc<dyn Release>, Checkpointer::release)
-    }
-
     /// Keeps the host before from going on, when the checkpoint was taken over, and tells which plans there are.
     pub(super) fn fence(&mut self) -> Result<()> {
         let Some(checkpoint) = &self.checkpoint else { return Ok(()) };

@@ -1,5 +1,6 @@
 //! [`Settings`]: what a host is made of.
 
+use super::Delivery;
 use crate::checkpoint::CheckpointSettings;
 use crate::config;
 use crate::extract::Extractor;
@@ -40,6 +41,8 @@ pub struct Settings {
     /// Whether each batch is evaluated twice, and ends the run unless both gave the same. For tests: it finds a host or a rule whose
     /// answer depends on more than what was planned.
     pub twice: bool,
+    /// How outputs are delivered.
+    pub delivery: Delivery,
 }
 
 /// How an input is read.

@@ -1,6 +1,7 @@
 //! Outputs that are committed and not yet known to be delivered.
 
 use super::damage::{damaged, explained};
+use super::outbox_reader::OutputSize;
 use crate::event::BatchId;
 use anyhow::Result;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -21,6 +22,13 @@ pub struct OutputBlock {
     pub outputs: u64,
     /// The lines, each ended by a line feed.
     pub lines: Vec<u8>,
+}
+
+impl OutputBlock {
+    /// One output, without its line feed; empty when there are fewer.
+    pub fn output(&self, number: u64) -> &[u8] {
+        self.lines.split(|&byte| byte == b'\n').nth(number as usize).unwrap_or_default()
+    }
 }
 
 pub(super) fn insert(connection: &Connection, batch: BatchId, block: &OutputBlock) -> Result<()> {
@@ -59,6 +67,17 @@ pub(super) fn batches_after(connection: &Connection, batch: Option<BatchId>) -> 
     let mut statement = connection.prepare("SELECT batch FROM outbox WHERE batch >= ?1 ORDER BY batch")?;
     let batches = statement.query_map([batch.map_or(0, |batch| batch.0 + 1)], |row| row.get(0).map(BatchId))?;
     Ok(batches.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Calls `each` with how much each batch from this one on has put out. The outputs themselves are not read.
+pub(super) fn sizes(connection: &Connection, from: BatchId, mut each: impl FnMut(BatchId, OutputSize)) -> Result<()> {
+    let mut statement =
+        connection.prepare_cached("SELECT batch, outputs, length(lines) FROM outbox WHERE batch >= ?1")?;
+    let mut rows = statement.query([from.0])?;
+    while let Some(row) = rows.next()? {
+        each(BatchId(row.get(0)?), OutputSize { outputs: row.get(1)?, bytes: row.get(2)? });
+    }
+    Ok(())
 }
 
 fn checksum(block: &OutputBlock) -> i64 {

@@ -4,7 +4,7 @@
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
 use super::shipping::Shipped;
-use super::{Hold, clean, hold, meta_table, progress_table, settings, split};
+use super::{Hold, RefusedOutput, clean, hold, meta_table, progress_table, refused_table, settings, split};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::fault;
@@ -26,7 +26,7 @@ const SCHEMA: &str = "
 ";
 
 /// The tables of the log.
-const TABLES: &[&str] = &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA];
+const TABLES: &[&str] = &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA, refused_table::SCHEMA];
 
 const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
@@ -45,6 +45,8 @@ pub struct PlanLog {
     hold: Hold,
     /// Progress that waits for the next transaction.
     progress: Vec<(BatchId, String)>,
+    /// Outputs that were refused; wait for the next transaction, which says that their batch is delivered.
+    refused: Vec<RefusedOutput>,
     /// How far the watermark came when the input was used up; waits for the next transaction.
     settled: Option<Settled>,
     /// Plans that are not in the checkpoint yet are kept.
@@ -74,6 +76,7 @@ impl PlanLog {
             path,
             hold: Hold::default(),
             progress: Vec::new(),
+            refused: Vec::new(),
             settled: None,
             shipped: Shipped::NoCheckpoint,
             is_sound: true,
@@ -191,6 +194,18 @@ impl PlanLog {
         self.progress.push((batch, record));
     }
 
+    /// Keeps outputs that were refused. They are written with how far delivery came, which must be told before the next
+    /// transaction.
+    pub fn keep_refused(&mut self, outputs: Vec<RefusedOutput>) {
+        self.refused.extend(outputs);
+    }
+
+    /// Calls `each` with every output of a data folder that was refused, oldest first.
+    pub fn refused_outputs(folder: &Path, each: impl FnMut(RefusedOutput) -> Result<()>) -> Result<()> {
+        let connection = settings::open_read_only(&folder.join("plan.db"))?;
+        connection.map_or(Ok(()), |connection| refused_table::scan(&connection, each))
+    }
+
     /// Keeps how far the watermark came when the input was used up. It is written with what is written next.
     pub fn set_settled(&mut self, settled: Option<Settled>) {
         self.settled = settled;
@@ -204,12 +219,12 @@ impl PlanLog {
 
     /// Lets readers see the progress kept so far while the host waits. Nothing is synced: the next plan does that, and until
     /// then a crash of the machine may take it back.
-    pub fn show_progress(&mut self) -> Result<()> {
+    pub fn show_progress(&mut self, delivered: Option<BatchId>) -> Result<()> {
         if self.progress.is_empty() {
             return Ok(());
         }
         settings::set_synced(&self.connection, false)?;
-        let written = self.write(|_| Ok(()));
+        let written = self.write(|transaction| set_delivered(transaction, delivered));
         settings::set_synced(&self.connection, true)?;
         written
     }
@@ -283,6 +298,7 @@ impl PlanLog {
         let (hold, path) = (self.hold.clone(), self.path.clone());
         hold.write(&path, || self.try_write(&change))?;
         self.progress.clear();
+        self.refused.clear();
         self.is_sound = true;
         settings::checkpoint_when_long(&self.connection, &path)
     }
@@ -294,6 +310,7 @@ impl PlanLog {
         for (batch, record) in &self.progress {
             progress_table::put(&transaction, *batch, record)?;
         }
+        self.refused.iter().try_for_each(|refused| refused_table::put(&transaction, refused))?;
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }

@@ -44,6 +44,7 @@ impl Session {
             partitions,
             threads: 2,
             batch_events: BATCH_RECORDS,
+            ..Stream::of_example("card-sessions", path, "")
         };
         let mut session =
             Session { place, stream, delivered: BTreeMap::new(), model: Model::default(), now_ms: 60_000 };
@@ -101,7 +102,7 @@ impl Session {
         }
         let file = self.place.path().join("states.jsonl");
         fs::write(&file, text).expect("the disk has room");
-        imports::add(&self.stream.data, &file, true).expect("the rows are right");
+        imports::add(&self.stream.data, &file, true, None).expect("the rows are right");
     }
 
     /// Runs to the end, and compares.

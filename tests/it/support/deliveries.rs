@@ -1,9 +1,9 @@
 //! [`Deliveries`]: a sink that remembers what it was given, and when as the disk counts time.
 
 use super::vfs::Watch;
-use anyhow::{Result, bail, ensure};
+use anyhow::anyhow;
 use keyfold::event::BatchId;
-use keyfold::sink::Sink;
+use keyfold::sink::{Sink, SinkError};
 use keyfold::state::OutputBlock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,19 +43,21 @@ impl Deliveries {
 }
 
 impl Sink for Deliveries {
-    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<(), SinkError> {
         if self.refuses == Some(batch.0) {
-            bail!("the sink does not take batch {batch}");
+            return Err(anyhow!("the sink does not take batch {batch}").into());
         }
         let lines: Vec<u8> = blocks.iter().flat_map(|block| block.lines.clone()).collect();
-        let lines = String::from_utf8(lines)?;
+        let lines = String::from_utf8(lines).map_err(|error| anyhow!(error))?;
         if lines.is_empty() {
             return Ok(());
         }
         let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = delivered.get(&batch.0) {
-            ensure!(before.lines == lines, "batch {batch} was {} and is {lines}", before.lines);
-            return Ok(());
+            return match before.lines == lines {
+                true => Ok(()),
+                false => Err(anyhow!("batch {batch} was {} and is {lines}", before.lines).into()),
+            };
         }
         let moment = self.watch.as_ref().map_or(0, |watch| watch.moment());
         delivered.insert(batch.0, Delivery { lines, moment });

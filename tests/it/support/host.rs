@@ -1,18 +1,18 @@
 //! A host inside the test: stopped at a chosen batch by a sink that fails, as a crash at that moment would leave it.
 
 use super::{command, folder};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use keyfold::checkpoint::CheckpointSettings;
 use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{BatchId, PartitionId};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, InputSettings, Observer, Settings, Trigger};
+use keyfold::host::{Delivery, Host, InputSettings, Observer, Retry, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::Progress;
-use keyfold::sink::{FilesSink, Sink};
+use keyfold::sink::{FilesSink, Sink, SinkError};
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::source::{FileOptions, FileSource, ReadLimit};
 use keyfold::state::reader::PartitionReader;
@@ -58,6 +58,10 @@ pub struct Stream {
     pub history_batches: u64,
     pub checkpoint: Option<CheckpointSettings>,
     pub overlay_bytes_max: usize,
+    /// Batches that may wait for the sink. One: the batch after the one whose delivery fails is planned, and no other.
+    pub outbox_batches_max: u64,
+    /// Bytes of outputs that are held in memory while they wait.
+    pub memory_bytes_max: usize,
 }
 
 impl Stream {
@@ -77,6 +81,8 @@ impl Stream {
             history_batches: HISTORY_BATCHES_DEFAULT,
             checkpoint: None,
             overlay_bytes_max: OVERLAY_BYTES_DEFAULT,
+            outbox_batches_max: 1,
+            memory_bytes_max: usize::MAX,
         }
     }
 
@@ -88,12 +94,17 @@ impl Stream {
     /// Runs until the input is used up, the fault stops it, or `stop` is set.
     pub fn run_until(&self, stop: &AtomicBool, fault: Fault) -> Result<()> {
         let sink = FaultySink { files: FilesSink::open(&self.output)?, fault };
-        self.open(Box::new(sink))?.run(&mut self.source()?, Trigger::AvailableNow, stop, &mut Nobody)
+        self.run_watched(Box::new(sink), stop, &mut Nobody)
     }
 
-    /// Runs with another sink until the input is used up or an error stops it.
+    /// Runs with this sink until the input is used up and delivered, or until it is stopped.
+    pub fn run_watched(&self, sink: Box<dyn Sink>, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
+        self.open(sink)?.run(&mut self.source()?, Trigger::AvailableNow, stop, observer)
+    }
+
+    /// Runs with this sink until the input is used up and delivered.
     pub fn run_with(&self, sink: Box<dyn Sink>) -> Result<()> {
-        self.open(sink)?.run(&mut self.source()?, Trigger::AvailableNow, &AtomicBool::new(false), &mut Nobody)
+        self.run_watched(sink, &AtomicBool::new(false), &mut Nobody)
     }
 
     /// Opens the host.
@@ -201,9 +212,19 @@ impl Stream {
             checkpoint: self.checkpoint.clone(),
             overlay_budget: Budget::new(self.overlay_bytes_max),
             twice: true,
+            delivery: Delivery {
+                outbox_batches_max: self.outbox_batches_max,
+                memory_bytes_max: self.memory_bytes_max,
+                retry: RETRY,
+                ..Delivery::default()
+            },
         })
     }
 }
+
+/// A sink of a test is back at once.
+const RETRY: Retry =
+    Retry { pause_min: Duration::from_millis(1), pause_max: Duration::from_millis(5), failures_max: 3 };
 
 const FAULT: &str = "the disk of the sink is full";
 
@@ -213,13 +234,13 @@ struct FaultySink {
 }
 
 impl Sink for FaultySink {
-    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<(), SinkError> {
         if self.fault == Fault::BeforeDelivery(batch.0) {
-            bail!(FAULT);
+            return Err(anyhow!(FAULT).into());
         }
         self.files.deliver(batch, blocks)?;
         if self.fault == Fault::AfterDelivery(batch.0) {
-            bail!(FAULT);
+            return Err(anyhow!(FAULT).into());
         }
         Ok(())
     }
@@ -229,7 +250,7 @@ impl Sink for FaultySink {
     }
 }
 
-/// Looks at no batch.
+/// An observer that looks away.
 pub struct Nobody;
 
 impl Observer for Nobody {

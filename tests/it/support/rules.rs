@@ -7,7 +7,7 @@ use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{InputId, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{BatchOutcome, Host, InputSettings, Settings, Trigger};
+use keyfold::host::{BatchOutcome, Delivery, Host, InputSettings, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
@@ -151,6 +151,7 @@ impl Setup {
             checkpoint: None,
             overlay_budget: Budget::new(self.overlay_bytes_max),
             twice: true,
+            delivery: Delivery::default(),
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))?;
         Ok(Trial { host, component, clock, sink, folder, partitions: self.partitions, letters_seen: 0, line: 0 })
