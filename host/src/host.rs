@@ -248,8 +248,8 @@ impl Host {
             }
         }
         self.settle_all(source, observer)?;
-        self.finish_checkpoint(stop)?;
-        self.finish_delivery(stop, observer)
+        self.finish_delivery(stop, observer)?;
+        self.finish_checkpoint(stop)
     }
 
     /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.

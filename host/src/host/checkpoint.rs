@@ -95,6 +95,16 @@ impl Host {
         self.checkpoint.as_ref().map_or(Shipped::NoCheckpoint, Checkpointer::shipped)
     }
 
+    /// Whether nothing is uploaded before all that a crash interrupted is finished.
+    pub(super) fn waits_to_begin(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(Checkpointer::needs_beginning)
+    }
+
+    /// Fails when the checkpoint will take nothing more, such as when another host has taken over.
+    pub(super) fn check_checkpoint(&self) -> Result<()> {
+        self.checkpoint.as_ref().map_or(Ok(()), Checkpointer::check)
+    }
+
     /// Whether nothing may be read now because the checkpoint lags behind. Then some time has passed.
     pub(super) fn is_held_back(&self, stop: &AtomicBool) -> Result<bool> {
         let holds_back = match &self.checkpoint {

@@ -154,6 +154,7 @@ impl Host {
 
     /// Waits a little for something that the deliverer reports.
     fn wait_for_news(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.check_checkpoint()?;
         match self.deliveries.deliverer.news_within(POLL)? {
             Some(news) => self.take(news, observer)?,
             // A sink that fails is no news, and whoever watches wants to know.

@@ -28,7 +28,10 @@ impl Host {
             _ => Default::default(),
         };
         for plan in plans {
-            self.hold_back(stop, observer)?;
+            // What must be in the checkpoint before it leaves could not leave: the checkpoint begins only after this.
+            if !self.waits_to_begin() {
+                self.hold_back(stop, observer)?;
+            }
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
