@@ -3,12 +3,12 @@
 mod batch_query;
 mod checkpoint;
 mod delivery;
-mod folder_lock;
 mod settings;
 
 use crate::checkpoint::Checkpointer;
 use crate::clock::{Clock, Stopwatch};
 use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
+use crate::folder_lock::FolderLock;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
 use crate::kept_components::KeptComponents;
@@ -31,7 +31,6 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 pub use delivery::BatchOutcome;
-pub use folder_lock::FolderLock;
 pub use settings::{InputSettings, Settings};
 
 /// Batches that run while the next one is read. More would only take memory: partitions run them one after another.

@@ -27,6 +27,7 @@ pub mod description;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod folder_lock;
 pub mod r#gen;
 pub mod group;
 pub mod grouped;

@@ -1,10 +1,11 @@
 //! [`NewFolder`]: a folder that appears whole. It is made under another name beside its place, and renamed when it is done; what a
 //! crash leaves there is thrown away by the next attempt.
 
-use crate::host::FolderLock;
+use crate::folder_lock::FolderLock;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A folder that is being made.
@@ -25,6 +26,7 @@ impl NewFolder {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        check_renamed(place, &parent)?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(".unfinished");
@@ -80,6 +82,18 @@ pub fn check_empty(place: &Path) -> Result<()> {
             bail!("{} is a file: name a folder that is not there yet", place.display())
         }
         Err(error) => return Err(error).with_context(|| format!("failed to look into {}", place.display())),
+    }
+    Ok(())
+}
+
+/// Refuses a place that nothing can be renamed to, before hours of work are put into it.
+fn check_renamed(place: &Path, parent: &Path) -> Result<()> {
+    if let (Ok(place_found), Ok(parent_found)) = (fs::metadata(place), fs::metadata(parent)) {
+        ensure!(
+            place_found.dev() == parent_found.dev(),
+            "another file system is mounted at {}: name a folder that is not there yet below it",
+            place.display()
+        );
     }
     Ok(())
 }

@@ -32,8 +32,8 @@ fn the_commands_of_the_readme_work_one_after_another() {
         std::env::var("PATH").unwrap_or_default()
     );
     let blocks = blocks(&read("README.md"), "sh");
-    assert_eq!(blocks.len(), 1, "the README has one block of commands for a shell");
-    for command in blocks[0].lines() {
+    assert_eq!(blocks.len(), 2, "the README has two blocks of commands for a shell");
+    for command in blocks.iter().flat_map(|block| block.lines()) {
         let output = Command::new("sh")
             .args(["-c", command])
             .current_dir(folder.path())

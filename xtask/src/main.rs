@@ -6,6 +6,7 @@ mod demo;
 mod facts;
 mod found;
 mod mutants;
+mod seaweedfs;
 mod step;
 mod test;
 mod workspace;

@@ -73,11 +73,8 @@ impl RestoredPlans {
         let is_damaged = catalogue.faults.iter().any(|fault| fault.object == object.name());
         let what = if is_damaged { "damaged" } else { "missing" };
         if batch.0 < highest {
-            let before = batch
-                .0
-                .checked_sub(1)
-                .map_or(String::new(), |before| format!(": restore to batch {before} with --batch {before} --fork"));
-            bail!("{} is {what}, and a part of the state has to run that batch again{before}", object.name());
+            let before = fork_before(batch);
+            bail!("{} is {what}, and that batch has to be run or delivered again{before}", object.name());
         }
         self.left_out = (batch.0 + 1..=last.map_or(0, |last| last.0)).map(BatchId).collect();
         let is_end = self.left_out.is_empty() && !is_damaged;
@@ -90,10 +87,7 @@ impl RestoredPlans {
     /// This batch reads standard input, which is gone.
     fn end_at_spool(&mut self, batch: BatchId, highest: u64, last: Option<BatchId>) -> Result<()> {
         if batch.0 < highest {
-            let before = batch
-                .0
-                .checked_sub(1)
-                .map_or(String::new(), |before| format!(": restore to batch {before} with --batch {before} --fork"));
+            let before = fork_before(batch);
             bail!(
                 "a part of the state has to run batch {batch} again, which read standard input, and that is gone{before}"
             );
@@ -107,21 +101,38 @@ impl RestoredPlans {
         // From the newest one from which plans lead on without a gap; or from the first plan.
         let bases = catalogue.positions.range(..=last).rev();
         let bases = bases.map(|(batch, read)| (batch.0 + 1, read.to_positions())).chain([(0, Positions::new())]);
+        let mut gap = Object::Positions(last);
         for (next, mut positions) in bases {
-            // Half open: there may be no plan after the positions.
-            let plans = catalogue.plans.range(BatchId(next)..BatchId(last.0 + 1)).map(|(_, plan)| plan);
-            if plans.clone().count() as u64 != last.0 + 1 - next {
+            if let Some(missing) = (next..=last.0).map(BatchId).find(|batch| !catalogue.plans.contains_key(batch)) {
+                if next > 0 {
+                    gap = Object::Offsets(missing);
+                }
                 continue;
             }
-            plans.for_each(|plan| advance(&mut positions, &plan.ranges));
+            // Half open: there may be no plan after the positions.
+            for (_, plan) in catalogue.plans.range(BatchId(next)..BatchId(last.0 + 1)) {
+                advance(&mut positions, &plan.ranges);
+            }
             self.spool = positions.keys().filter_map(|(_, file)| spool_number(file)).max();
             positions.retain(|(_, file), _| spool_number(file).is_none());
             self.positions = positions;
             return Ok(());
         }
         bail!(
-            "nobody can tell how far the files of batch {last} were read: {} is missing or damaged",
-            Object::Positions(last).name()
+            "{} is damaged or missing, and without it nobody can tell how far files were read{}",
+            gap.name(),
+            match gap {
+                Object::Offsets(batch) => fork_before(batch),
+                _ => String::new(),
+            }
         );
     }
+}
+
+/// What to do about a plan that cannot be had.
+fn fork_before(batch: BatchId) -> String {
+    batch
+        .0
+        .checked_sub(1)
+        .map_or_else(String::new, |before| format!(": restore to the batch before with --batch {before} --fork"))
 }

@@ -6,7 +6,7 @@ use super::object::{self, Metadata};
 use super::restore::{self, Options};
 use super::store::CheckpointStore;
 use crate::clock::Clock;
-use crate::host::FolderLock;
+use crate::folder_lock::FolderLock;
 use crate::state::PlanLog;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;

@@ -106,6 +106,10 @@ impl Check<'_> {
         for batch in listing.commits.keys().filter(|batch| !listing.offsets.contains_key(batch)) {
             self.faults.push(Fault::missing(&Object::Offsets(*batch)));
         }
+        let writers: BTreeSet<u64> = self.catalogue.commits.values().map(|commit| commit.epoch).collect();
+        for epoch in writers.into_iter().filter(|epoch| !listing.epochs.contains_key(epoch)) {
+            self.faults.push(Fault::missing(&Object::Epoch(epoch)));
+        }
         catalogue::read_all::<u64, Epoch>(self.store, listing.epochs.keys(), Object::Epoch, &mut self.faults)?;
         Ok(())
     }

@@ -104,10 +104,15 @@ fn tell(restored: &Restored, folder: &Path, is_fork: bool, seconds: f64) {
             style::error("left out:")
         );
     }
-    if is_fork {
-        anstream::eprintln!("this is a new history: give it a checkpoint and an output folder of its own");
-    }
     anstream::eprintln!("go on with: keyfold run RULE --input PATH --data {}", folder.display());
+    anstream::eprintln!(
+        "{}",
+        match is_fork {
+            true => "this is a new history: give it an output folder of its own, and another URL for its checkpoint",
+            false =>
+                "to go on with the checkpoint as well, when its host has stopped for good, add: --checkpoint URL --take-over",
+        }
+    );
 }
 
 /// Names what is damaged or missing.

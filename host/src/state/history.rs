@@ -77,7 +77,7 @@ impl History {
 }
 
 /// A file whose rows were all put in at once, as of this batch: nothing leads back behind it.
-pub(super) fn begin(connection: &Connection, batch: BatchId) -> Result<()> {
+pub(super) fn begin_at(connection: &Connection, batch: BatchId) -> Result<()> {
     meta_table::set(connection, META_OLDEST, batch.0)
 }
 

@@ -113,7 +113,7 @@ impl RestoredPartition {
             for &group in &self.key_groups {
                 fold_table::set(&self.connection, group, batch)?;
             }
-            history::begin(&self.connection, batch)?;
+            history::begin_at(&self.connection, batch)?;
             meta_table::set(&self.connection, partition_db::META_BATCH, batch.0)?;
             meta_table::set(&self.connection, partition_db::META_ROWS, rows)?;
         }

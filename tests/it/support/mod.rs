@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod card_sessions;
+pub mod checkpoint;
 pub mod command;
 pub mod data;
 pub mod faulty_store;
@@ -10,3 +11,4 @@ pub mod host;
 pub mod place;
 pub mod process;
 pub mod rules;
+pub mod seaweedfs;
