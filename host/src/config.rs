@@ -2,9 +2,10 @@
 
 mod checkpoint;
 mod inputs;
+mod webhook;
 
 use crate::checkpoint::ReleaseMode;
-use crate::host::Trigger;
+use crate::host::{OUTBOX_BYTES_MAX_DEFAULT, Trigger};
 use crate::limits::Limits;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
 use crate::watermark::WatermarkPolicy;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub use checkpoint::Checkpoint;
 pub use inputs::{Input, InputTable};
+pub use webhook::{Webhook, WebhookTable};
 
 /// Records of one batch at most: large batches make durable commits cheap, and this many take some 20 MB.
 pub const BATCH_EVENTS_DEFAULT: usize = 100_000;
@@ -62,6 +64,10 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// A folder, or `-` for standard output.
     pub output: Option<PathBuf>,
+    /// A URL that outputs are posted to, instead of a folder.
+    pub webhook: Option<WebhookTable>,
+    /// Bytes of outputs that may wait for the sink.
+    pub outbox_bytes_max: Option<u64>,
     /// `available-now`, or an interval.
     pub trigger: Option<String>,
     /// Whether to wait for more input.
@@ -119,8 +125,12 @@ pub struct Config {
     pub partitions: Option<u32>,
     /// The data folder; none for one that is thrown away.
     pub data: Option<PathBuf>,
-    /// The output folder; none for standard output.
+    /// The output folder; none for standard output, or with a webhook.
     pub output: Option<PathBuf>,
+    /// Where outputs are posted.
+    pub webhook: Option<Webhook>,
+    /// Bytes of outputs that may wait for the sink.
+    pub outbox_bytes_max: u64,
     /// When batches are made.
     pub trigger: Trigger,
     /// Whether to wait for more input.
@@ -176,7 +186,10 @@ impl Settings {
     }
 
     /// These settings, with what is absent taken from others.
+    ///
+    /// Outputs go to one place: a folder here takes the place of a webhook there, and the other way round.
     pub fn or(self, other: Settings) -> Settings {
+        let (has_output, has_webhook) = (self.output.is_some(), self.webhook.is_some());
         Settings {
             component: self.component.or(other.component),
             input: self.input.or(other.input),
@@ -189,7 +202,12 @@ impl Settings {
             initial_state: self.initial_state.or(other.initial_state),
             partitions: self.partitions.or(other.partitions),
             data: self.data.or(other.data),
-            output: self.output.or(other.output),
+            output: self.output.or(other.output.filter(|_| !has_webhook)),
+            webhook: match (self.webhook, other.webhook.filter(|_| !has_output)) {
+                (Some(own), Some(other)) => Some(own.or(other)),
+                (own, other) => own.or(other),
+            },
+            outbox_bytes_max: self.outbox_bytes_max.or(other.outbox_bytes_max),
             trigger: self.trigger.or(other.trigger),
             follow: self.follow.or(other.follow),
             batch: self.batch.or(other.batch),
@@ -223,6 +241,12 @@ impl Settings {
         if let Some(bytes) = self.batch_bytes {
             ensure!(bytes <= BATCH_BYTES_MAX, "batch-bytes is {bytes}: at most {BATCH_BYTES_MAX} are possible");
         }
+        ensure!(
+            self.output.is_none() || self.webhook.is_none(),
+            "outputs go to one place: name an output folder or a webhook"
+        );
+        let outbox_bytes_max = self.outbox_bytes_max.unwrap_or(OUTBOX_BYTES_MAX_DEFAULT);
+        ensure!(outbox_bytes_max >= 1, "outbox-bytes-max is 0: it must be at least 1");
         let inputs = self.check_inputs()?;
         let checkpoint = Checkpoint::of(&self)?;
         let partitions = self.partitions;
@@ -238,6 +262,8 @@ impl Settings {
             partitions,
             data: self.data,
             output: self.output.filter(|path| path != Path::new("-")),
+            webhook: self.webhook.map(WebhookTable::check).transpose()?,
+            outbox_bytes_max,
             trigger: trigger(self.trigger.as_deref(), follow)?,
             follow,
             batch,
@@ -345,12 +371,34 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_for_outputs_takes_the_place_of_what_the_file_says() {
+        let file = || {
+            Settings::parse("component = 'x'\nkey = '/a'\n[webhook]\nurl = 'http://a'\ntimeout = '3s'")
+                .expect("it is right")
+        };
+        let check = |flags: &str, file: Settings| {
+            Settings::parse(flags).expect("it is right").or(file).check().expect("it is complete")
+        };
+        let folder = check("output = 'o'", file());
+        assert!(folder.webhook.is_none() && folder.output.is_some());
+        let other = check("[webhook]\nurl = 'http://b'", file()).webhook.expect("it was asked for");
+        assert_eq!((other.url.host_str(), other.timeout), (Some("b"), Duration::from_secs(3)));
+        let webhook = check(
+            "[webhook]\nurl = 'http://b'",
+            Settings::parse("component = 'x'\nkey = '/a'\noutput = 'o'").expect("it is right"),
+        );
+        assert!(webhook.webhook.is_some() && webhook.output.is_none());
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused() {
         for (text, part) in [
             ("component = 'x'", "--key"),
             ("component = 'x'\nkey = 'user'", "user"),
             ("component = 'x'\nkey = '/a'\npartitions = 0", "partitions"),
             ("component = 'x'\nkey = '/a'\nbatch-bytes = 5000000000", "2147483648"),
+            ("component = 'x'\nkey = '/a'\noutbox-bytes-max = 0", "outbox-bytes-max"),
+            ("component = 'x'\nkey = '/a'\noutput = 'o'\n[webhook]\nurl = 'http://a'", "one place"),
             ("component = 'x'\nkey = '/a'\nwatermark-delay = '10s'", "--event-time"),
             ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nwatermark-delay = 'soon'", "soon"),
             ("component = 'x'\nkey = '/a'\nevent-time = '/t'\nwatermark-delay = '-1s'", "negative"),

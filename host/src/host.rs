@@ -1,13 +1,18 @@
 //! [`Host`]: one rule over its inputs: plans batches, hands them to the partitions, delivers their outputs.
 
 mod batch_query;
+mod breaker;
 mod checkpoint;
+mod deliverer;
+mod deliveries;
 mod delivery;
+mod recovery;
 mod settings;
+mod undelivered;
 
 use crate::checkpoint::Checkpointer;
 use crate::clock::{Clock, Stopwatch};
-use crate::event::{BatchId, InputId, Millis, OffsetRange, RecordBatch};
+use crate::event::{BatchId, Millis, RecordBatch};
 use crate::folder_lock::FolderLock;
 use crate::imports::{self, Imports};
 use crate::input::BatchInput;
@@ -15,7 +20,6 @@ use crate::kept_components::KeptComponents;
 use crate::partition::{PartitionReport, Work};
 use crate::plan::{Plan, Settled};
 use crate::progress::{BatchTimes, Progress, new_run_id};
-use crate::release::{AfterCommit, Release};
 use crate::sink::Sink;
 use crate::source::{EmptySource, ReadStatus, Source};
 use crate::state::PlanLog;
@@ -23,6 +27,7 @@ use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
 use anyhow::{Context, Result, ensure};
+use deliveries::Deliveries;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -30,6 +35,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+pub use breaker::Retry;
+pub use deliveries::{Delivery, OUTBOX_BYTES_MAX_DEFAULT, Outbox};
 pub use delivery::BatchOutcome;
 pub use settings::{InputSettings, Settings};
 
@@ -51,8 +58,11 @@ pub enum Trigger {
 
 /// Sees every batch that was committed by all partitions.
 pub trait Observer {
-    /// A batch is done and its outputs are delivered. `bytes` is how far the source has come.
+    /// A batch is done and its outputs are delivered. `bytes` is how far the source had come when it was committed.
     fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>);
+
+    /// So much waits for the sink.
+    fn outbox(&mut self, _: &Outbox) {}
 }
 
 /// One rule over its inputs.
@@ -61,16 +71,18 @@ pub struct Host {
     clock: Clock,
     component: Arc<Component>,
     components: KeptComponents,
-    sink: Box<dyn Sink>,
     plan_log: PlanLog,
     workers: Workers,
+    deliveries: Deliveries,
     imports: Imports,
     watermarks: Watermarks,
     id: String,
     run_id: String,
     last: Option<Plan>,
     delivered: Option<BatchId>,
-    /// When the batch that was delivered last was triggered.
+    /// The first batch that is not committed by all partitions.
+    uncommitted: BatchId,
+    /// When the batch that was committed last was triggered.
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
     /// Set while the input is used up after the last batch: the next one drops late events by the watermark that was reached, as if
@@ -80,7 +92,6 @@ pub struct Host {
     query_time: Option<Millis>,
     /// None when there is no checkpoint. It ends before the folder is unlocked.
     checkpoint: Option<Checkpointer>,
-    release: Arc<dyn Release>,
     /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
     has_failed: bool,
     /// Held as long as the host lives, so that no second host writes the folder.
@@ -125,6 +136,8 @@ impl Host {
         if let Some(path) = &settings.initial_state {
             imports::add_initial(&settings.folder, path, component.description().state_format, last.is_some())?;
         }
+        let delivery = checkpoint::delivery(&settings.delivery, checkpoint.as_ref());
+        let deliveries = Deliveries::start(&settings.folder, partitions, sink, &delivery, delivered)?;
         let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
         let mut host = Host {
             imports: Imports::new(&settings.folder),
@@ -133,9 +146,10 @@ impl Host {
             clock,
             component,
             components,
-            sink,
             plan_log,
+            uncommitted: workers.at_start().uncommitted,
             workers,
+            deliveries,
             id: identity.id,
             run_id: new_run_id(),
             last,
@@ -145,46 +159,15 @@ impl Host {
             settled,
             query_time: None,
             checkpoint,
-            release: Arc::new(AfterCommit),
             has_failed: false,
             _lock: lock,
         };
-        host.release = host.release();
         host.fence()?;
         Ok(host)
     }
 
-    /// Finishes what a crash interrupted: runs planned batches again and delivers outputs that are not known to be delivered.
-    /// Then lets the source continue after what was planned.
-    pub fn recover(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
-        let positions = self.plan_log.positions()?;
-        self.imports.seek(&positions)?;
-        source.seek(&positions)?;
-        let committed = self.workers.take_committed_at_start();
-        let after = |batch: Option<BatchId>| batch.map_or(0, |batch| batch.0 + 1);
-        // A host that has recovered already has nothing to run again.
-        let uncommitted = committed.iter().map(|&batch| after(batch)).min().unwrap_or(u64::MAX);
-        let first = uncommitted.min(after(self.delivered));
-        for plan in self.plan_log.from(BatchId(first))? {
-            let mut times = BatchTimes::start(self.clock.now());
-            let mut records = RecordBatch::default();
-            if plan.batch.0 >= uncommitted {
-                self.replay(source, &plan.ranges, &mut records)
-                    .with_context(|| format!("failed to read the events of batch {} again", plan.batch))?;
-            }
-            let component = self.components.get(&plan.digest, &self.component)?;
-            // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
-            // batch of which only some partitions still have the outputs.
-            self.plan_log.set_delivered(self.delivered)?;
-            let input = self.batch_input(records);
-            times.keyed();
-            self.start(plan, component, input, times)?;
-            self.settle_all(source, observer)?;
-        }
-        self.begin_checkpoint()
-    }
-
-    /// Makes batches from a source until the trigger or `stop` ends it. Everything planned is finished before it returns.
+    /// Makes batches from a source until the trigger or `stop` ends it. Everything planned is committed before it returns, and
+    /// delivered unless it was stopped: then some batches may wait in the outbox, and the next run delivers them.
     pub fn run(
         &mut self,
         source: &mut dyn Source,
@@ -194,9 +177,14 @@ impl Host {
     ) -> Result<()> {
         ensure!(!self.has_failed, "the host has failed before: open it again");
         self.has_failed = true;
-        self.run_to_the_end(source, trigger, stop, observer)?;
-        self.has_failed = false;
-        Ok(())
+        self.deliveries.resume();
+        let ran = self.run_to_the_end(source, trigger, stop, observer);
+        if ran.is_err() && self.check_checkpoint().is_ok() {
+            // What is committed may still leave, as far as the sink takes it now. The failure that came first is the one to tell.
+            let _ = self.finish_delivery(&AtomicBool::new(true), observer);
+        }
+        self.has_failed = ran.is_err();
+        ran
     }
 
     fn run_to_the_end(
@@ -206,13 +194,17 @@ impl Host {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        self.recover(source, observer)?;
+        self.recover(source, stop, observer)?;
+        self.begin_checkpoint()?;
         self.components.keep(&self.component)?;
         if self.settings.batch_query {
-            self.run_batch_query(source, stop, observer)?;
-            return self.plan_log.set_delivered(self.delivered);
+            return self.run_batch_query(source, stop, observer);
         }
-        while !stop.load(Ordering::Relaxed) {
+        loop {
+            self.hold_back(stop, observer)?;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
             if self.is_held_back(stop)? {
                 self.settle_all(source, observer)?;
                 continue;
@@ -227,25 +219,25 @@ impl Host {
             } else if status != ReadStatus::More {
                 self.settle_all(source, observer)?;
                 self.settle_watermark();
-                self.plan_log.show_progress()?;
+                self.plan_log.show_progress(self.delivered)?;
                 match self.next_step(status)? {
                     Step::Timeouts => {
                         self.begin(RecordBatch::default(), times, None)?;
                         self.settle_all(source, observer)?;
                     }
-                    Step::Wait => wait(POLL, stop),
+                    Step::Wait => self.pause(POLL, stop, observer)?,
                     Step::End => break,
                 }
             }
             if let Trigger::Interval(interval) = trigger {
                 self.settle_all(source, observer)?;
-                self.plan_log.show_progress()?;
-                wait(interval.saturating_sub(times.elapsed()), stop);
+                self.plan_log.show_progress(self.delivered)?;
+                self.pause(interval.saturating_sub(times.elapsed()), stop, observer)?;
             }
         }
         self.settle_all(source, observer)?;
-        self.finish_checkpoint(stop)?;
-        self.plan_log.set_delivered(self.delivered)
+        self.finish_delivery(stop, observer)?;
+        self.finish_checkpoint(stop)
     }
 
     /// Runs one batch with these records, and a watermark that has come at least this far. For scenarios.
@@ -254,6 +246,7 @@ impl Host {
         self.begin(records, BatchTimes::start(self.clock.now()), watermark_at_least)?;
         let mut outcome = BatchOutcome::default();
         self.settle_all(&mut EmptySource, &mut outcome)?;
+        self.finish_delivery(&AtomicBool::new(false), &mut outcome)?;
         Ok(outcome)
     }
 
@@ -285,14 +278,6 @@ impl Host {
         let now = self.now();
         self.watermarks.observe(records, now);
         Ok(status)
-    }
-
-    fn replay(&mut self, source: &mut dyn Source, ranges: &[OffsetRange], records: &mut RecordBatch) -> Result<()> {
-        let imported = ranges.iter().take_while(|range| range.input == InputId::IMPORTS).count();
-        if imported > 0 {
-            self.imports.replay(&ranges[..imported], records)?;
-        }
-        source.replay(&ranges[imported..], records)
     }
 
     fn batch_input(&self, records: RecordBatch) -> BatchInput {

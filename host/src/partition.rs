@@ -100,6 +100,11 @@ impl Partition {
         self.db.committed()
     }
 
+    /// Keys with state or a timeout.
+    pub fn rows(&self) -> u64 {
+        self.db.rows()
+    }
+
     /// The earliest timeout on each clock: processing time, event time.
     pub fn next_due(&mut self) -> Result<[Option<Millis>; 2]> {
         Ok([self.db.next_due(TimeoutClock::ProcessingTime)?, self.db.next_due(TimeoutClock::EventTime)?])

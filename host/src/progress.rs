@@ -157,7 +157,7 @@ pub struct SourceProgress {
     pub input_rows_per_second: Option<f64>,
     /// These, per second of the batch's duration.
     pub processed_rows_per_second: f64,
-    /// `bytesRead` of `bytesTotal`, as they are stored, when the batch was delivered: texts, as all metrics of Spark's
+    /// `bytesRead` of `bytesTotal`, as they are stored, when the batch was committed: texts, as all metrics of Spark's
     /// sources.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<&'static str, String>,
@@ -189,8 +189,6 @@ pub struct BatchRun<'a> {
     pub triggered_at: Millis,
     /// When the batch before it was; none for the first of a run.
     pub triggered_before: Option<Millis>,
-    /// How long its steps took.
-    pub duration_ms: DurationMs,
     /// The times of its events.
     pub event_times: EventTimes,
     /// The sink.
@@ -214,7 +212,7 @@ pub struct SourceRun<'a> {
 }
 
 impl Progress {
-    /// Sums up a batch, from the reports of all partitions.
+    /// Sums up a batch that is committed, from the reports of all partitions. How long it took is told when it is delivered.
     pub fn new(run: BatchRun<'_>, sources: &[SourceRun<'_>], reports: &[PartitionReport]) -> Self {
         let plan = run.plan;
         let rows = sources.iter().map(|source| source.rows).sum();
@@ -225,11 +223,11 @@ impl Progress {
             name: run.rule.to_owned(),
             timestamp: run.triggered_at.to_string(),
             batch_id: plan.batch,
-            batch_duration: run.duration_ms.trigger_execution,
+            batch_duration: 0,
             num_input_rows: rows,
             input_rows_per_second: rates.input(rows),
-            processed_rows_per_second: rates.processed(rows),
-            duration_ms: run.duration_ms,
+            processed_rows_per_second: 0.0,
+            duration_ms: DurationMs::default(),
             // A batch query has no watermark.
             event_time: (plan.watermark.filter(|_| !plan.batch_query))
                 .map(|watermark| EventTimeProgress::new(watermark, &run.event_times)),
@@ -240,6 +238,20 @@ impl Progress {
                 num_output_rows: reports.iter().map(|report| report.outputs.outputs).sum(),
                 metrics: BTreeMap::from([("bytesWritten", run.output_bytes.to_string())]),
             },
+        }
+    }
+}
+
+impl Progress {
+    /// The batch is delivered, and its steps took so long.
+    pub fn delivered(&mut self, duration_ms: DurationMs) {
+        // A batch of less than a millisecond counts as one of a whole, as in Spark.
+        let batch_ms = duration_ms.trigger_execution.max(1);
+        self.batch_duration = duration_ms.trigger_execution;
+        self.duration_ms = duration_ms;
+        self.processed_rows_per_second = per_second(self.num_input_rows, batch_ms);
+        for source in &mut self.sources {
+            source.processed_rows_per_second = per_second(source.num_input_rows, batch_ms);
         }
     }
 }
@@ -302,7 +314,7 @@ impl SourceProgress {
             latest_offset: None,
             num_input_rows: source.rows,
             input_rows_per_second: rates.input(source.rows),
-            processed_rows_per_second: rates.processed(source.rows),
+            processed_rows_per_second: 0.0,
             metrics: metrics.into_iter().flatten().map(|(name, bytes)| (name, bytes.to_string())).collect(),
         }
     }
@@ -312,25 +324,16 @@ impl SourceProgress {
 struct Rates {
     /// None when no time is known to have passed: the quotient would be no number, and Spark leaves it out as well.
     since_trigger_before_ms: Option<u64>,
-    batch_ms: u64,
 }
 
 impl Rates {
     fn new(run: &BatchRun<'_>) -> Self {
         let since = run.triggered_before.map(|before| run.triggered_at.0.saturating_sub(before.0));
-        Rates {
-            since_trigger_before_ms: since.and_then(|ms| u64::try_from(ms).ok()).filter(|&ms| ms > 0),
-            // A batch of less than a millisecond counts as one of a whole, as in Spark.
-            batch_ms: run.duration_ms.trigger_execution.max(1),
-        }
+        Rates { since_trigger_before_ms: since.and_then(|ms| u64::try_from(ms).ok()).filter(|&ms| ms > 0) }
     }
 
     fn input(&self, rows: u64) -> Option<f64> {
         self.since_trigger_before_ms.map(|ms| per_second(rows, ms))
-    }
-
-    fn processed(&self, rows: u64) -> f64 {
-        per_second(rows, self.batch_ms)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Input, Settings as FileSettings};
 use crate::event::{InputId, KeyGroup, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use crate::extract::TimeFormat;
-use crate::host::{Host, InputSettings, Settings};
+use crate::host::{Delivery, Host, InputSettings, Settings};
 use crate::inspection::{StateDecoder, row_to_json};
 use crate::plan::{Identity, InputIdentity};
 use crate::sink::MemorySink;
@@ -193,6 +193,7 @@ impl<'a> Player<'a> {
             batch_query: false,
             history_batches: 0,
             checkpoint: None,
+            delivery: Delivery::default(),
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;
         let (component, loader) = (Arc::clone(&stage.component), Arc::clone(&stage.loader));

@@ -13,7 +13,16 @@ pub struct Workers {
     threads: Vec<Worker>,
     reports: Receiver<Report>,
     partitions: u32,
-    committed: Vec<Option<BatchId>>,
+    at_start: AtStart,
+}
+
+/// What the partitions had committed when they were opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtStart {
+    /// The first batch that some partition had not committed.
+    pub uncommitted: BatchId,
+    /// Keys with state or a timeout, of all partitions.
+    pub rows: u64,
 }
 
 struct Worker {
@@ -38,10 +47,12 @@ impl Workers {
         let threads = threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
         let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
-        let mut committed = Vec::new();
+        let mut at_start = AtStart { uncommitted: BatchId(u64::MAX), rows: 0 };
         for id in 0..partitions {
             let partition = Partition::open(folder, PartitionId(id), partitions, history_batches)?;
-            committed.push(partition.committed());
+            let next = partition.committed().map_or(0, |batch| batch.0 + 1);
+            at_start.uncommitted = at_start.uncommitted.min(BatchId(next));
+            at_start.rows += partition.rows();
             opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }
         let mut workers = Vec::new();
@@ -54,12 +65,12 @@ impl Workers {
                 .context("failed to start a thread")?;
             workers.push(Worker { jobs: Some(jobs), thread: Some(thread) });
         }
-        Ok(Workers { threads: workers, reports, partitions, committed })
+        Ok(Workers { threads: workers, reports, partitions, at_start })
     }
 
-    /// The last batch that each partition had committed when it was opened. Asked again, nothing: what came after is known.
-    pub fn take_committed_at_start(&mut self) -> Vec<Option<BatchId>> {
-        std::mem::take(&mut self.committed)
+    /// What the partitions had committed when they were opened.
+    pub fn at_start(&self) -> AtStart {
+        self.at_start
     }
 
     /// Hands a batch to all partitions.
@@ -146,7 +157,7 @@ impl Owned {
 }
 
 /// A panic is a fault of ours: it is reported and ends the rule, instead of leaving the host waiting for a report.
-fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         Err(anyhow!("a fault in the host: {}", text.unwrap_or("a panic without a message")))

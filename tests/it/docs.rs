@@ -160,12 +160,33 @@ fn the_rule_files_in_the_readme_are_right() {
 }
 
 #[test]
+fn the_table_for_a_webhook_is_right_and_shows_the_defaults() {
+    let blocks = blocks(&read("docs/webhook.md"), "toml");
+    assert_eq!(blocks.len(), 1, "the page shows one table");
+    let check = |table: &str| {
+        let settings = Settings::parse(&format!("component = 'rule.wasm'\nkey = '/k'\n{table}"));
+        settings
+            .and_then(Settings::check)
+            .unwrap_or_else(|error| panic!("{error:#}\n{table}"))
+            .webhook
+            .expect("it has one")
+    };
+    let (shown, default) = (check(&blocks[0]), check("[webhook]\nurl = 'https://alerts.example/in'"));
+    assert_eq!(
+        (shown.url, shown.timeout, shown.retry_interval_max),
+        (default.url, default.timeout, default.retry_interval_max)
+    );
+    assert_eq!((shown.form, shown.concurrency, shown.refused), (default.form, default.concurrency, default.refused));
+}
+
+#[test]
 fn every_file_that_a_document_links_to_is_there() {
     let documents = [
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "docs/spark.md",
+        "docs/webhook.md",
         "tests/conformance/README.md",
         "examples/README.md",
         "guest-sdk/README.md",

@@ -17,6 +17,7 @@ mod recovery;
 mod sandbox;
 mod scenarios;
 mod several_inputs;
+mod sinks;
 mod sources;
 mod spark;
 mod state_readers;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
 use keyfold::event::{InputId, Millis, OffsetRange, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, InputSettings, Settings};
+use keyfold::host::{Delivery, Host, InputSettings, Settings};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::sink::MemorySink;
@@ -139,6 +139,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         threads: 2,
         batch_query: false,
         checkpoint: None,
+        delivery: Delivery::default(),
     };
     Host::open(settings, Clock::manual(Millis(0)), component, loader, Box::new(MemorySink::default()))
 }

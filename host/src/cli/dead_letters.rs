@@ -3,12 +3,12 @@
 use anyhow::{Context, Result};
 use keyfold::event::PartitionId;
 use keyfold::state::reader::PartitionReader;
-use keyfold::state::{DeadLetter, PlanLog};
+use keyfold::state::{DeadLetter, PlanLog, RefusedOutput};
 use serde_json::Value;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// List groups that failed and records that could not be read, one line of JSON for each
+/// List groups that failed, records that could not be read and outputs that were refused, one line of JSON for each
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  keyfold dead-letters state | jq -r .reason | sort | uniq -c")]
 pub struct DeadLettersArgs {
@@ -20,6 +20,9 @@ pub struct DeadLettersArgs {
     #[arg(long, value_name = "WORD")]
     reason: Option<String>,
 }
+
+/// The reason of an output that the sink refused.
+const OUTPUT_REFUSED: &str = "output-refused";
 
 /// Lists the dead letters.
 pub fn dead_letters(args: &DeadLettersArgs) -> Result<()> {
@@ -56,5 +59,22 @@ fn each(folder: &Path, mut each: impl FnMut(&DeadLetter, Value) -> Result<()>) -
             each(&letter, line)
         })?;
     }
-    Ok(())
+    PlanLog::refused_outputs(folder, |refused| {
+        let RefusedOutput { batch, partition, number, output, message } = refused;
+        let letter = DeadLetter {
+            reason: OUTPUT_REFUSED.to_owned(),
+            message,
+            key: None,
+            digest: None,
+            fuel: None,
+            timed_out: false,
+            events: Vec::new(),
+        };
+        let mut line = serde_json::to_value(&letter)?;
+        line["output"] = serde_json::from_str(&output).unwrap_or(Value::String(output));
+        line["number"] = number.into();
+        line["partition"] = partition.0.into();
+        line["batch"] = batch.0.into();
+        each(&letter, line)
+    })
 }

@@ -8,11 +8,11 @@ use super::{dead_letters, interrupt};
 use anyhow::{Context, Result, ensure};
 use checkpoint_args::CheckpointArgs;
 use keyfold::clock::Clock;
-use keyfold::config::{Config, Input, OneOrMany, PARTITIONS_DEFAULT, Settings};
+use keyfold::config::{Config, Input, OneOrMany, PARTITIONS_DEFAULT, Settings, WebhookTable};
 use keyfold::event::InputId;
-use keyfold::host::{self, Host, InputSettings};
+use keyfold::host::{self, Delivery, Host, InputSettings, Retry};
 use keyfold::plan::{Identity, InputIdentity};
-use keyfold::sink::{FilesSink, Sink, StdoutSink};
+use keyfold::sink::{FilesSink, Sink, StdoutSink, WebhookSink};
 use keyfold::source::{FileOptions, FileSource, Inputs, ReadLimit, Source, StdinSpool};
 use keyfold::state::PlanLog;
 use keyfold::wasm::Component;
@@ -77,6 +77,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 
+    /// A URL that outputs are posted to, instead of a folder; the rule file's [webhook] says how
+    #[arg(long, value_name = "URL", conflicts_with = "output")]
+    webhook: Option<String>,
+
+    /// So many bytes of outputs may wait for a sink that is down; then no more is read [default: 1073741824]
+    #[arg(long, value_name = "N")]
+    outbox_bytes_max: Option<u64>,
+
     /// available-now: until the input is used up; or, with --follow, the interval between batches such as 1s
     #[arg(long, value_name = "TRIGGER")]
     trigger: Option<String>,
@@ -104,8 +112,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
-    /// Print one line of JSON for each batch, with Spark's field names: to standard output when --output names a folder, else
-    /// to standard error
+    /// Print one line of JSON for each batch, with Spark's field names: to standard output when outputs go elsewhere, else to
+    /// standard error
     #[arg(long)]
     json: bool,
 
@@ -123,6 +131,7 @@ const DEAD_LETTERS_SHOWN: usize = 100;
 const EXAMPLES: &str = "\
 Examples:
   keyfold run examples/fraud-session --input 'data/*.jsonl.zst' --data state --output alerts
+  keyfold run examples/fraud-session --input data --data state --webhook https://alerts.example/in
   keyfold run rule.wasm --input events.csv --key /card --event-time /time --event-time-format rfc3339
   keyfold run sessions --input data --data state --output alerts --checkpoint s3://backups/sessions
   tail -f events.jsonl | keyfold run rule.wasm --input - --key /user_id --data state";
@@ -152,9 +161,10 @@ pub fn run(args: &RunArgs) -> Result<()> {
             output.display()
         );
     }
-    let sink: Box<dyn Sink> = match &config.output {
-        Some(output) => Box::new(FilesSink::open(output)?),
-        None => Box::new(StdoutSink),
+    let sink: Box<dyn Sink> = match (&config.output, &config.webhook) {
+        (Some(output), _) => Box::new(FilesSink::open(output)?),
+        (None, Some(webhook)) => Box::new(WebhookSink::open(webhook, &identity.rule, &identity.id)?),
+        (None, None) => Box::new(StdoutSink),
     };
     let settings = host::Settings { checkpoint, ..host_settings(&config, identity, folder.clone(), args.threads)? };
     let mut host = Host::open(settings, Clock::System, component.clone(), loader, sink)?;
@@ -162,12 +172,15 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let mut report = Report::new(args, &config);
     report.begin(&component, throw_away.is_some() && !config.batch);
     let ran = host.run(&mut source, config.trigger, &stop, &mut report);
-    let where_letters_are = match throw_away {
+    let where_letters_are = match &throw_away {
         _ if config.batch => format!("the first {DEAD_LETTERS_SHOWN} of them follow"),
         Some(_) => "run with --data to keep them".to_owned(),
         None => format!("see them with: keyfold dead-letters {}", folder.display()),
     };
     report.end(&where_letters_are, ran.is_ok());
+    if !config.batch {
+        report.say_what_waits(throw_away.is_none());
+    }
     if config.batch {
         // The folder that they lie in is about to be thrown away.
         drop(host);
@@ -195,6 +208,8 @@ fn settings(args: &RunArgs) -> Result<Settings> {
         partitions: args.partitions,
         data: args.data.clone(),
         output: args.output.clone(),
+        webhook: args.webhook.clone().map(|url| WebhookTable { url: Some(url), ..WebhookTable::default() }),
+        outbox_bytes_max: args.outbox_bytes_max,
         trigger: args.trigger.clone(),
         follow: args.follow.then_some(true),
         batch_events: args.batch_events,
@@ -273,6 +288,14 @@ fn host_settings(
         batch_query: config.batch,
         checkpoint: None,
         history_batches: if config.batch { 0 } else { config.history_batches },
+        delivery: Delivery {
+            outbox_bytes_max: config.outbox_bytes_max,
+            retry: config.webhook.as_ref().map_or_else(Retry::default, |webhook| Retry {
+                pause_max: webhook.retry_interval_max,
+                ..Retry::default()
+            }),
+            ..Delivery::default()
+        },
     })
 }
 

@@ -4,7 +4,7 @@
 //! Memory is bounded whatever the input: when the events do not fit, the input is read several times, and each pass keeps the
 //! events of some of the key groups.
 
-use super::{Host, Observer, POLL, wait};
+use super::{Host, Observer, Outbox, POLL, wait};
 use crate::event::{InputId, KEY_GROUPS, KeyGroup, OffsetRange, Position, Positions, Record, RecordBatch};
 use crate::input::BatchInput;
 use crate::progress::BatchTimes;
@@ -62,11 +62,16 @@ impl Host {
             );
             first = pass.end;
             times.read();
+            self.hold_back(stop, observer)?;
             if !pass.kept.0.records.is_empty() {
                 self.begin(pass.kept.0, times, None)?;
                 self.settle_all(source, observer)?;
             }
         }
+        self.finish_delivery(stop, observer)?;
+        let Outbox { batches, outputs, .. } = self.deliveries.outbox();
+        // Nothing is kept of a batch query, so no later run could deliver them.
+        ensure!(batches == 0, "stopped before {outputs} outputs were delivered");
         Ok(())
     }
 
@@ -102,6 +107,7 @@ impl Host {
             pass.shrink(self.settings.batch.bytes_max)?;
             let is_last = status == ReadStatus::Ended;
             if pass.strays.bytes() > if is_last { 0 } else { STRAYS_BYTES_MAX } {
+                self.hold_back(stop, observer)?;
                 self.begin(std::mem::take(&mut pass.strays).0, times, None)?;
                 self.settle_all(source, observer)?;
             }

@@ -1,14 +1,12 @@
 //! The host and its checkpoint: what it tells the checkpoint, and where it waits for it.
 
-use super::{Host, POLL, Settings, wait};
+use super::{Delivery, Host, POLL, Settings, wait};
 use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
 use crate::event::{BatchId, RecordBatch};
 use crate::plan::{Identity, Plan};
-use crate::release::{AfterCommit, Release};
 use crate::state::{PlanLog, Shipped};
 use anyhow::Result;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Opens the checkpoint of a data folder, when there is to be one.
@@ -24,12 +22,15 @@ pub(super) fn open(
     Ok(Some(checkpoint))
 }
 
-impl Host {
-    /// When outputs may leave.
-    pub(super) fn release(&self) -> Arc<dyn Release> {
-        self.checkpoint.as_ref().map_or_else(|| Arc::new(AfterCommit) as Arc<dyn Release>, Checkpointer::release)
+/// How outputs are delivered: with a checkpoint, that says when they may leave.
+pub(super) fn delivery(delivery: &Delivery, checkpoint: Option<&Checkpointer>) -> Delivery {
+    match checkpoint.and_then(Checkpointer::release) {
+        Some(release) => Delivery { release, ..delivery.clone() },
+        None => delivery.clone(),
     }
+}
 
+impl Host {
     /// Keeps the host before from going on, when the checkpoint was taken over, and tells which plans there are.
     pub(super) fn fence(&mut self) -> Result<()> {
         let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
@@ -112,6 +113,11 @@ impl Host {
             wait(POLL, stop);
         }
         Ok(holds_back)
+    }
+
+    /// Fails when this host must not go on.
+    pub(super) fn check_checkpoint(&self) -> Result<()> {
+        self.checkpoint.as_ref().map_or(Ok(()), Checkpointer::check)
     }
 
     /// Waits until the checkpoint has everything.

@@ -1,5 +1,6 @@
 //! [`Settings`]: what a host is made of.
 
+use super::Delivery;
 use crate::checkpoint::CheckpointSettings;
 use crate::config;
 use crate::extract::Extractor;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub checkpoint: Option<CheckpointSettings>,
     /// Whether this is a batch query: the rule once over all of the input, `batch.bytes_max` of it at a time.
     pub batch_query: bool,
+    /// How outputs are delivered.
+    pub delivery: Delivery,
 }
 
 /// How an input is read.

@@ -2,7 +2,6 @@
 
 use crate::clock::{Span, Stopwatch};
 use crate::event::Millis;
-use crate::partition::PartitionReport;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -61,9 +60,9 @@ impl BatchTimes {
         self.steps.wal_commit = Some(self.step());
     }
 
-    /// It is delivered, which took so long after the partitions had worked on it. They worked at the same time and in turn.
-    pub fn delivered(self, reports: &[PartitionReport], delivery_ms: u64) -> DurationMs {
-        let worked = reports.iter().filter_map(|report| report.worked).reduce(Span::join);
+    /// It is delivered, which took so long after the partitions had worked on it: from the start of the first to the end of the
+    /// last.
+    pub fn delivered(self, worked: Option<Span>, delivery_ms: u64) -> DurationMs {
         let add_batch = worked.map_or(0, |worked| worked.ms()) + delivery_ms;
         DurationMs { add_batch, trigger_execution: self.started.elapsed_ms(), ..self.steps }
     }

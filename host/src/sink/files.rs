@@ -3,12 +3,12 @@
 //! A file appears whole, by renaming, and its name is the batch. So a reader never sees half a batch, and a batch that is
 //! delivered again finds its file and leaves it.
 
-use super::Sink;
+use super::{Sink, SinkError};
 use crate::event::BatchId;
 use crate::state::OutputBlock;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// A folder with one file for each batch that has outputs.
@@ -25,20 +25,19 @@ impl FilesSink {
 }
 
 impl Sink for FilesSink {
-    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<(), SinkError> {
         if blocks.iter().all(|block| block.outputs == 0) {
             return Ok(());
         }
         let path = self.folder.join(format!("batch-{:010}.jsonl", batch.0));
-        let attempt = || format!("failed to write {}", path.display());
         match fs::read(&path) {
-            Ok(found) => return check_same(&path, &found, blocks),
+            Ok(found) => return Ok(check_same(&path, &found, blocks)?),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(attempt),
+            Err(error) => return Err(failed(&path, error)),
         }
         // A leading dot hides the file from readers of the folder until it is whole.
         let unfinished = self.folder.join(format!(".batch-{:010}.jsonl.unfinished", batch.0));
-        let write = || -> std::io::Result<()> {
+        let write = || -> io::Result<()> {
             let mut file = File::create(&unfinished)?;
             for block in blocks {
                 file.write_all(&block.lines)?;
@@ -48,12 +47,23 @@ impl Sink for FilesSink {
             // The rename itself must survive a power cut before the outputs leave the outbox.
             File::open(&self.folder)?.sync_all()
         };
-        write().with_context(attempt)
+        write().map_err(|error| {
+            // What was written so far takes room that others may need. It may not even be there.
+            let _ = fs::remove_file(&unfinished);
+            failed(&path, error)
+        })
     }
 
     fn description(&self) -> String {
         format!("files[{}]", self.folder.display())
     }
+}
+
+/// A full disk has room again when somebody makes some; any other error is one that waiting does not mend.
+fn failed(path: &Path, error: io::Error) -> SinkError {
+    let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    let error = anyhow!(error).context(format!("failed to write {}", path.display()));
+    if is_full { SinkError::Unavailable(error.into()) } else { SinkError::Broken(error) }
 }
 
 fn check_same(path: &Path, found: &[u8], blocks: &[OutputBlock]) -> Result<()> {
@@ -73,4 +83,35 @@ fn different(path: &Path) -> String {
          changed; use a new folder with --output",
         path.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_waited_for_and_another_failure_is_not() {
+        for (kind, waits) in [
+            (ErrorKind::StorageFull, true),
+            (ErrorKind::QuotaExceeded, true),
+            (ErrorKind::PermissionDenied, false),
+            (ErrorKind::Other, false),
+        ] {
+            let error = failed(Path::new("output/batch-0000000001.jsonl"), kind.into());
+            assert_eq!(matches!(error, SinkError::Unavailable(_)), waits, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_with_other_outputs_is_left_and_ends_the_run() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let mut sink = FilesSink::open(folder.path()).expect("it can be written");
+        let block = |text: &str| [OutputBlock { outputs: 1, lines: format!("{text}\n").into_bytes() }];
+        for _ in 0..2 {
+            sink.deliver(BatchId(7), &block("1")).expect("the same batch may come again");
+        }
+        let error = sink.deliver(BatchId(7), &block("2")).expect_err("the file is there");
+        assert!(matches!(error, SinkError::Broken(_)), "{error:?}");
+        assert_eq!(fs::read(folder.path().join("batch-0000000007.jsonl")).expect("it is there"), b"1\n");
+    }
 }

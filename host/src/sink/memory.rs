@@ -1,9 +1,8 @@
 //! [`MemorySink`]: collects outputs for scenarios and tests.
 
-use super::Sink;
+use super::{Sink, SinkError};
 use crate::event::BatchId;
 use crate::state::OutputBlock;
-use anyhow::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Collects the lines of all batches. Clones share them.
@@ -18,7 +17,7 @@ impl MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn deliver(&mut self, _: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+    fn deliver(&mut self, _: BatchId, blocks: &[OutputBlock]) -> Result<(), SinkError> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for block in blocks {
             lines.extend(String::from_utf8_lossy(&block.lines).lines().map(str::to_owned));

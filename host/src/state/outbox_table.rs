@@ -1,5 +1,6 @@
 //! Outputs that are committed and not yet known to be delivered.
 
+use super::outbox_reader::OutputSize;
 use crate::event::BatchId;
 use anyhow::Result;
 use rusqlite::{Connection, params};
@@ -16,6 +17,13 @@ pub struct OutputBlock {
     pub outputs: u64,
     /// The lines, each ended by a line feed.
     pub lines: Vec<u8>,
+}
+
+impl OutputBlock {
+    /// One output, without its line feed; empty when there are fewer.
+    pub fn output(&self, number: u64) -> &[u8] {
+        self.lines.split(|&byte| byte == b'\n').nth(number as usize).unwrap_or_default()
+    }
 }
 
 pub(super) fn insert(connection: &Connection, batch: BatchId, block: &OutputBlock) -> Result<()> {
@@ -38,4 +46,15 @@ pub(super) fn get(connection: &Connection, batch: BatchId) -> Result<Option<Outp
         None => Ok(None),
         Some(row) => Ok(Some(OutputBlock { outputs: row.get(0)?, lines: row.get(1)? })),
     }
+}
+
+/// Calls `each` with how much each batch from this one on has put out. The outputs themselves are not read.
+pub(super) fn sizes(connection: &Connection, from: BatchId, mut each: impl FnMut(BatchId, OutputSize)) -> Result<()> {
+    let mut statement =
+        connection.prepare_cached("SELECT batch, outputs, length(lines) FROM outbox WHERE batch >= ?1")?;
+    let mut rows = statement.query([from.0])?;
+    while let Some(row) = rows.next()? {
+        each(BatchId(row.get(0)?), OutputSize { outputs: row.get(1)?, bytes: row.get(2)? });
+    }
+    Ok(())
 }

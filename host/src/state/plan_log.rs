@@ -4,7 +4,7 @@
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
 use super::shipping::Shipped;
-use super::{meta_table, progress_table, settings};
+use super::{RefusedOutput, meta_table, progress_table, refused_table, settings};
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::plan::{Identity, Plan, Settled};
@@ -36,6 +36,8 @@ pub struct PlanLog {
     connection: Connection,
     /// Progress that waits for the next transaction.
     progress: Vec<(BatchId, String)>,
+    /// Outputs that were refused; wait for the next transaction, which says that their batch is delivered.
+    refused: Vec<RefusedOutput>,
     /// How far the watermark came when the input was used up; waits for the next transaction.
     settled: Option<Settled>,
     /// Plans that are not in the checkpoint yet are kept.
@@ -45,8 +47,8 @@ pub struct PlanLog {
 impl PlanLog {
     /// Opens or makes the log, and checks that it belongs to the rule that is to run.
     pub fn open(folder: &Path, identity: &Identity) -> Result<Self> {
-        let connection =
-            settings::open(&folder.join("plan.db"), &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA])?;
+        let schema = [meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA, refused_table::SCHEMA];
+        let connection = settings::open(&folder.join("plan.db"), &schema)?;
         match meta_table::get::<String>(&connection, META_IDENTITY)? {
             None => meta_table::set(&connection, META_IDENTITY, serde_json::to_string(identity)?)?,
             Some(found) => {
@@ -56,7 +58,13 @@ impl PlanLog {
                     .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
             }
         }
-        Ok(PlanLog { connection, progress: Vec::new(), settled: None, shipped: Shipped::NoCheckpoint })
+        Ok(PlanLog {
+            connection,
+            progress: Vec::new(),
+            refused: Vec::new(),
+            settled: None,
+            shipped: Shipped::NoCheckpoint,
+        })
     }
 
     /// Makes the log of a restored data folder: plans in order without gaps, how far all plans ever have read, and how far
@@ -154,6 +162,18 @@ impl PlanLog {
         self.progress.push((batch, record));
     }
 
+    /// Keeps outputs that were refused. They are written with how far delivery came, which must be told before the next
+    /// transaction.
+    pub fn keep_refused(&mut self, outputs: Vec<RefusedOutput>) {
+        self.refused.extend(outputs);
+    }
+
+    /// Calls `each` with every output of a data folder that was refused, oldest first.
+    pub fn refused_outputs(folder: &Path, each: impl FnMut(RefusedOutput) -> Result<()>) -> Result<()> {
+        let connection = settings::open_read_only(&folder.join("plan.db"))?;
+        connection.map_or(Ok(()), |connection| refused_table::scan(&connection, each))
+    }
+
     /// Keeps how far the watermark came when the input was used up. It is written with what is written next.
     pub fn set_settled(&mut self, settled: Option<Settled>) {
         self.settled = settled;
@@ -167,12 +187,12 @@ impl PlanLog {
 
     /// Lets readers see the progress kept so far while the host waits. Nothing is synced: the next plan does that, and until
     /// then a crash of the machine may take it back.
-    pub fn show_progress(&mut self) -> Result<()> {
+    pub fn show_progress(&mut self, delivered: Option<BatchId>) -> Result<()> {
         if self.progress.is_empty() {
             return Ok(());
         }
         settings::set_synced(&self.connection, false)?;
-        let written = self.write(|_| Ok(()));
+        let written = self.write(|transaction| set_delivered(transaction, delivered));
         settings::set_synced(&self.connection, true)?;
         written
     }
@@ -231,11 +251,13 @@ impl PlanLog {
         for (batch, record) in &self.progress {
             progress_table::put(&transaction, *batch, record)?;
         }
+        self.refused.iter().try_for_each(|refused| refused_table::put(&transaction, refused))?;
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }
         transaction.commit()?;
         self.progress.clear();
+        self.refused.clear();
         Ok(())
     }
 

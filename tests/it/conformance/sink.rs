@@ -1,8 +1,8 @@
 //! [`FaultySink`]: collects outputs, and fails when a run is to be stopped.
 
-use anyhow::{Result, bail};
+use anyhow::anyhow;
 use keyfold::event::BatchId;
-use keyfold::sink::{MemorySink, Sink};
+use keyfold::sink::{MemorySink, Sink, SinkError};
 use keyfold::state::OutputBlock;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,14 +38,14 @@ impl FaultySink {
 }
 
 impl Sink for FaultySink {
-    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<(), SinkError> {
         let fails = *self.fails.lock().unwrap_or_else(PoisonError::into_inner);
         if fails == Some(SinkFails::BeforeDelivery) {
-            bail!(FAULT);
+            return Err(anyhow!(FAULT).into());
         }
         self.outputs.deliver(batch, blocks)?;
         if fails == Some(SinkFails::AfterDelivery) {
-            bail!(FAULT);
+            return Err(anyhow!(FAULT).into());
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use keyfold::clock::Clock;
 use keyfold::config::{Config, Input, Settings as FileSettings};
 use keyfold::event::InputId;
-use keyfold::host::{Host, InputSettings, Settings};
+use keyfold::host::{Delivery, Host, InputSettings, Settings};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::sink::Sink;
@@ -123,6 +123,8 @@ fn settings(config: Config, setup: &Setup, folder: &Path) -> Result<Settings> {
         history_batches: config.history_batches,
         checkpoint: None,
         batch_query: config.batch,
+        // A run that is stopped at a batch must not have got further by chance.
+        delivery: Delivery { outbox_batches_max: 1, ..Delivery::default() },
     })
 }
 

@@ -1,18 +1,18 @@
 //! A host inside the test: stopped at a chosen batch by a sink that fails, as a crash at that moment would leave it.
 
 use super::{command, folder};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use keyfold::checkpoint::CheckpointSettings;
 use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{BatchId, PartitionId};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Host, InputSettings, Observer, Settings, Trigger};
+use keyfold::host::{Delivery, Host, InputSettings, Observer, Retry, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::progress::Progress;
-use keyfold::sink::{FilesSink, Sink};
+use keyfold::sink::{FilesSink, Sink, SinkError};
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::source::{FileOptions, FileSource, ReadLimit};
 use keyfold::state::reader::PartitionReader;
@@ -52,6 +52,10 @@ pub struct Stream {
     pub batch_events: usize,
     pub history_batches: u64,
     pub checkpoint: Option<CheckpointSettings>,
+    /// Batches that may wait for the sink. One: the batch after the one whose delivery fails is planned, and no other.
+    pub outbox_batches_max: u64,
+    /// Bytes of outputs that are held in memory while they wait.
+    pub memory_bytes_max: usize,
 }
 
 impl Stream {
@@ -67,6 +71,8 @@ impl Stream {
             batch_events: 1000,
             history_batches: HISTORY_BATCHES_DEFAULT,
             checkpoint: None,
+            outbox_batches_max: 1,
+            memory_bytes_max: usize::MAX,
         }
     }
 
@@ -77,15 +83,20 @@ impl Stream {
 
     /// Runs until the input is used up, the fault stops it, or `stop` is set.
     pub fn run_until(&self, stop: &AtomicBool, fault: Fault) -> Result<()> {
+        let sink = FaultySink { files: FilesSink::open(&self.output)?, fault };
+        self.run_with(Box::new(sink), stop, &mut Nobody)
+    }
+
+    /// Runs with this sink until the input is used up and delivered, or until it is stopped.
+    pub fn run_with(&self, sink: Box<dyn Sink>, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
         let cache = Cache::open(&command::cache())?;
         let loader = Loader::new(Limits::default(), cache, Compiler::with_program(command::KEYFOLD.into()))?;
         let loader = Arc::new(loader);
         let component = Arc::new(loader.load(&self.component)?);
-        let sink = FaultySink { files: FilesSink::open(&self.output)?, fault };
         let settings = self.settings(&component.description().name)?;
-        let mut host = Host::open(settings, Clock::System, component, loader, Box::new(sink))?;
+        let mut host = Host::open(settings, Clock::System, component, loader, sink)?;
         let mut source = FileSource::new(vec![self.input.display().to_string()], FileOptions::default())?;
-        host.run(&mut source, Trigger::AvailableNow, stop, &mut Nobody)
+        host.run(&mut source, Trigger::AvailableNow, stop, observer)
     }
 
     /// Runs into the fault.
@@ -176,9 +187,19 @@ impl Stream {
             batch_query: false,
             history_batches: self.history_batches,
             checkpoint: self.checkpoint.clone(),
+            delivery: Delivery {
+                outbox_batches_max: self.outbox_batches_max,
+                memory_bytes_max: self.memory_bytes_max,
+                retry: RETRY,
+                ..Delivery::default()
+            },
         })
     }
 }
+
+/// A sink of a test is back at once.
+const RETRY: Retry =
+    Retry { pause_min: Duration::from_millis(1), pause_max: Duration::from_millis(5), failures_max: 3 };
 
 const FAULT: &str = "the disk of the sink is full";
 
@@ -188,13 +209,13 @@ struct FaultySink {
 }
 
 impl Sink for FaultySink {
-    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<()> {
+    fn deliver(&mut self, batch: BatchId, blocks: &[OutputBlock]) -> Result<(), SinkError> {
         if self.fault == Fault::BeforeDelivery(batch.0) {
-            bail!(FAULT);
+            return Err(anyhow!(FAULT).into());
         }
         self.files.deliver(batch, blocks)?;
         if self.fault == Fault::AfterDelivery(batch.0) {
-            bail!(FAULT);
+            return Err(anyhow!(FAULT).into());
         }
         Ok(())
     }
@@ -204,7 +225,8 @@ impl Sink for FaultySink {
     }
 }
 
-struct Nobody;
+/// An observer that looks away.
+pub struct Nobody;
 
 impl Observer for Nobody {
     fn batch(&mut self, _: &Progress, _: Option<(u64, u64)>) {}

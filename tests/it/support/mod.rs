@@ -10,5 +10,6 @@ pub mod folder;
 pub mod host;
 pub mod place;
 pub mod process;
+pub mod receiver;
 pub mod rules;
 pub mod seaweedfs;

@@ -3,6 +3,7 @@
 use super::command::Finished;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,15 @@ impl Process {
     /// Ends its standard input.
     pub fn close_stdin(&mut self) {
         self.child.stdin = None;
+    }
+
+    /// Whether it has said this on standard error so far.
+    pub fn has_said(&self, part: &str) -> bool {
+        // The process writes where this file stands, so reading must not move that place.
+        let length = self.stderr.metadata().expect("an open file can be asked").len();
+        let mut text = vec![0; length as usize];
+        self.stderr.read_exact_at(&mut text, 0).expect("the file only grows");
+        String::from_utf8_lossy(&text).contains(part)
     }
 
     /// Whether it is still running.

@@ -6,7 +6,7 @@ use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{InputId, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{BatchOutcome, Host, InputSettings, Settings, Trigger};
+use keyfold::host::{BatchOutcome, Delivery, Host, InputSettings, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
@@ -134,6 +134,7 @@ impl Setup {
             batch_query: self.batch_query.is_some(),
             history_batches: self.history_batches,
             checkpoint: None,
+            delivery: Delivery::default(),
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))
             .expect("the folder can be used");

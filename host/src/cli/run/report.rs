@@ -5,7 +5,8 @@ use crate::cli::style;
 use indicatif::{HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 use keyfold::clock::Stopwatch;
 use keyfold::config::Config;
-use keyfold::host::Observer;
+use keyfold::event::BatchId;
+use keyfold::host::{Observer, Outbox};
 use keyfold::progress::Progress;
 use keyfold::wasm::Component;
 use std::io::{IsTerminal, Write};
@@ -24,6 +25,9 @@ pub(super) struct Report {
     late: u64,
     dead_letters: u64,
     rows_total: u64,
+    memory_bytes: u64,
+    batch: Option<BatchId>,
+    outbox: Outbox,
 }
 
 impl Report {
@@ -39,7 +43,7 @@ impl Report {
             bar,
             json: args.json,
             quiet: args.quiet,
-            json_to_stdout: config.output.is_some(),
+            json_to_stdout: config.output.is_some() || config.webhook.is_some(),
             started: Stopwatch::start(),
             batches: 0,
             rows: 0,
@@ -47,6 +51,9 @@ impl Report {
             late: 0,
             dead_letters: 0,
             rows_total: 0,
+            memory_bytes: 0,
+            batch: None,
+            outbox: Outbox::default(),
         }
     }
 
@@ -90,6 +97,50 @@ impl Report {
         if self.dead_letters > 0 {
             anstream::eprintln!("{} dead letters; {where_letters_are}", HumanCount(self.dead_letters));
         }
+        if self.outbox.refused > 0 {
+            anstream::eprintln!("{} outputs were refused; {where_letters_are}", HumanCount(self.outbox.refused));
+        }
+    }
+
+    /// Says, also to those who asked for silence, what was not delivered. `is_kept`: whether there is a data folder.
+    pub fn say_what_waits(&self, is_kept: bool) {
+        let Outbox { batches, outputs, .. } = self.outbox;
+        if outputs == 0 {
+            return;
+        }
+        let fate = if is_kept {
+            "wait in the outbox: the same command delivers them"
+        } else {
+            "are lost: run with --data to keep them"
+        };
+        anstream::eprintln!(
+            "{} {} outputs of {batches} batches were not delivered and {fate}",
+            style::error("note:"),
+            HumanCount(outputs)
+        );
+    }
+
+    fn show(&self) {
+        let elapsed = self.started.elapsed();
+        let rate = (self.rows as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
+        // One batch waits nearly always, for the moment that the sink takes.
+        let waiting = match self.outbox {
+            Outbox { is_failing: false, batches: 0..=1, .. } => String::new(),
+            Outbox { is_failing, batches, bytes, .. } => {
+                let why = if is_failing { ", the sink is failing" } else { "" };
+                format!("{batches} batches ({}) wait for the sink{why}, ", HumanBytes(bytes))
+            }
+        };
+        self.bar.set_message(format!(
+            "{}{waiting}{} events, {}/s, {} outputs, {} keys, state {} in memory, {}",
+            self.batch.map_or_else(String::new, |batch| format!("batch {batch}, ")),
+            HumanCount(self.rows),
+            HumanCount(rate),
+            HumanCount(self.outputs),
+            HumanCount(self.rows_total),
+            HumanBytes(self.memory_bytes),
+            HumanDuration(elapsed)
+        ));
     }
 
     fn print_json(&self, progress: &Progress) {
@@ -119,17 +170,14 @@ impl Observer for Report {
             self.bar.set_length(total);
             self.bar.set_position(read);
         }
-        let elapsed = self.started.elapsed();
-        let rate = (self.rows as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
-        self.bar.set_message(format!(
-            "batch {}, {} events, {}/s, {} outputs, {} keys, state {} in memory, {}",
-            progress.batch_id,
-            HumanCount(self.rows),
-            HumanCount(rate),
-            HumanCount(self.outputs),
-            HumanCount(self.rows_total),
-            HumanBytes(operator.memory_used_bytes),
-            HumanDuration(elapsed)
-        ));
+        (self.batch, self.memory_bytes) = (Some(progress.batch_id), operator.memory_used_bytes);
+        self.show();
+    }
+
+    fn outbox(&mut self, outbox: &Outbox) {
+        // Text is made only for somebody who sees it.
+        if std::mem::replace(&mut self.outbox, *outbox) != *outbox && !self.bar.is_hidden() {
+            self.show();
+        }
     }
 }
