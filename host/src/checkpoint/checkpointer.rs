@@ -98,6 +98,7 @@ impl Checkpointer {
             next_plan: next,
             next,
             rows: newest.map_or_else(|| vec![0; identity.partitions as usize], |newest| newest.rows),
+            cargo: None,
         };
         let snapshots = Snapshots {
             ledger: Arc::clone(&ledger),
