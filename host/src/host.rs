@@ -207,6 +207,7 @@ impl Host {
         observer: &mut dyn Observer,
     ) -> Result<()> {
         self.recover(source, stop, observer)?;
+        self.begin_checkpoint()?;
         self.components.keep(&self.component)?;
         if self.settings.batch_query {
             return self.run_batch_query(source, stop, observer);

@@ -117,7 +117,9 @@ impl Beginning {
             if outputs.outputs > 0 && self.delivered.is_none_or(|delivered| delivered < batch) {
                 let delta = Delta { rows, outputs, ..Delta::default() };
                 let bytes = delta.to_bytes()?;
-                commit.delta = writer.deltas(&[DeltaObject { partition, batch, delta, bytes }])?.pop();
+                let mut objects = [DeltaObject { partition, batch, delta, bytes, checksum: None }];
+                writer.deltas(&mut objects)?;
+                commit.delta = objects[0].checksum;
             }
             commits.push(commit);
         }

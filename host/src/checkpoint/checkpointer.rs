@@ -16,7 +16,7 @@ use super::writer::Writer;
 use crate::clock::Clock;
 use crate::event::{BatchId, PartitionId};
 use crate::plan::{Identity, Plan};
-use crate::release::{AfterCommit, Release};
+use crate::release::Release;
 use crate::state::shipping::{PlanReader, ShippingReader};
 use crate::state::{PlanLog, Shipped};
 use anyhow::{Context, Result, bail, ensure};
@@ -98,6 +98,7 @@ impl Checkpointer {
             next_plan: next,
             next,
             rows: newest.map_or_else(|| vec![0; identity.partitions as usize], |newest| newest.rows),
+            cargo: None,
         };
         let snapshots = Snapshots {
             ledger: Arc::clone(&ledger),
@@ -119,16 +120,21 @@ impl Checkpointer {
         })
     }
 
-    /// When outputs may leave.
-    pub fn release(&self) -> Arc<dyn Release> {
+    /// When outputs may leave; none when the checkpoint has no say in it.
+    pub fn release(&self) -> Option<Arc<dyn Release>> {
         match self.settings.release {
-            ReleaseMode::AfterCommit => Arc::new(AfterCommit),
-            ReleaseMode::AfterCheckpoint => Arc::new(AfterCheckpoint {
+            ReleaseMode::AfterCommit => None,
+            ReleaseMode::AfterCheckpoint => Some(Arc::new(AfterCheckpoint {
                 ledger: Arc::clone(&self.ledger),
                 store: Arc::clone(&self.settings.store),
                 epoch: self.epoch,
-            }),
+            })),
         }
+    }
+
+    /// Fails when no further batch will ever be shipped, because another host has taken over.
+    pub fn check(&self) -> Result<()> {
+        self.ledger.check()
     }
 
     /// How far batches lie in the checkpoint.

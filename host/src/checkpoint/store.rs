@@ -105,10 +105,11 @@ impl CheckpointStore {
         self.runtime.block_on(self.create_one(object, bytes))
     }
 
-    /// Writes several objects, each unless there is one. The results are in the order of the objects.
-    pub fn create_all(&self, objects: &[(Object, Bytes)]) -> Result<Vec<Created>> {
+    /// Writes several objects, each unless there is one. The results are in the order of the objects: when some fail, others are
+    /// written.
+    pub fn create_all(&self, objects: &[(Object, Bytes)]) -> Vec<Result<Created>> {
         let puts = objects.iter().map(|(object, bytes)| self.create_one(object, bytes.clone()));
-        self.runtime.block_on(stream::iter(puts).buffered(AT_ONCE).try_collect())
+        self.runtime.block_on(stream::iter(puts).buffered(AT_ONCE).collect())
     }
 
     /// Writes an object in place of one that is damaged.
@@ -266,7 +267,12 @@ mod tests {
     fn objects_are_listed_in_the_order_of_batches() {
         let (_folder, store) = store();
         let batches = [10, 9, 100].map(|batch| (Object::Delta(PartitionId(1), BatchId(batch)), Bytes::from("x")));
-        store.create_all(&batches).expect("they are new");
+        assert!(
+            store
+                .create_all(&batches)
+                .into_iter()
+                .all(|created| created.is_ok_and(|created| created == Created::Written))
+        );
         store.create(&Object::Delta(PartitionId(11), BatchId(1)), "x".into()).expect("it is new");
         let found = store.list(Folder::Partition(PartitionId(1))).expect("they can be listed");
         let batches: Vec<_> = found.into_iter().map(|listed| listed.object).collect();

@@ -34,6 +34,14 @@ pub(super) struct Uploader {
     pub next: u64,
     /// The rows of each partition after the last batch that was shipped.
     pub rows: Vec<u64>,
+    /// What is being shipped, kept from one attempt to the next.
+    pub cargo: Option<Cargo>,
+}
+
+/// Batches that are shipped together.
+pub(super) struct Cargo {
+    shipments: Vec<Shipment>,
+    deltas: Vec<DeltaObject>,
 }
 
 /// A batch that is about to be shipped.
@@ -108,28 +116,39 @@ impl Uploader {
 
     /// Ships some batches of those before `end`.
     fn ship_some(&mut self, end: u64, delivered: Option<BatchId>) -> Result<()> {
-        let (mut shipments, mut deltas) = (Vec::new(), Vec::new());
-        let mut rows = self.rows.clone();
-        let mut bytes = 0;
-        for batch in (self.next..end).map(BatchId).take(BATCHES_AT_ONCE) {
-            shipments.push(self.read(batch, &mut rows, &mut deltas)?);
-            bytes += deltas.iter().map(|delta: &DeltaObject| delta.bytes.len()).sum::<usize>();
-            if bytes > BYTES_AT_ONCE {
-                break;
-            }
+        let mut cargo = match self.cargo.take() {
+            Some(cargo) => cargo,
+            None => self.load(end)?,
+        };
+        if let Err(error) = self.writer.deltas(&mut cargo.deltas) {
+            self.cargo = Some(cargo);
+            return Err(error);
         }
-        let checksums = self.writer.deltas(&deltas)?;
-        for (delta, checksum) in deltas.iter().zip(checksums) {
+        for delta in cargo.deltas {
             let place = (delta.batch.0 - self.next) as usize;
-            shipments[place].partitions[delta.partition.0 as usize].delta = Some(checksum);
+            cargo.shipments[place].partitions[delta.partition.0 as usize].delta = delta.checksum;
         }
-        for Shipment { batch, partitions } in shipments {
-            self.rows = partitions.iter().map(|partition| partition.rows).collect();
+        for Shipment { batch, partitions } in cargo.shipments {
+            let rows = partitions.iter().map(|partition| partition.rows).collect();
             self.writer.commit(batch, delivered.min(Some(batch)), partitions)?;
+            self.rows = rows;
             self.next = batch.0 + 1;
             self.ledger.shipped(Some(batch));
         }
         Ok(())
+    }
+
+    /// Reads some batches of those before `end`.
+    fn load(&self, end: u64) -> Result<Cargo> {
+        let mut cargo = Cargo { shipments: Vec::new(), deltas: Vec::new() };
+        let mut rows = self.rows.clone();
+        for batch in (self.next..end).map(BatchId).take(BATCHES_AT_ONCE) {
+            cargo.shipments.push(self.read(batch, &mut rows, &mut cargo.deltas)?);
+            if cargo.deltas.iter().map(|delta| delta.bytes.len()).sum::<usize>() > BYTES_AT_ONCE {
+                break;
+            }
+        }
+        Ok(cargo)
     }
 
     /// Reads what a batch did. `rows` are those before it, and after it when this returns.
@@ -148,7 +167,7 @@ impl Uploader {
             };
             if !delta.is_empty() {
                 let bytes = delta.to_bytes()?;
-                deltas.push(DeltaObject { partition, batch, delta, bytes });
+                deltas.push(DeltaObject { partition, batch, delta, bytes, checksum: None });
             }
         }
         Ok(Shipment { batch, partitions: commits })

@@ -7,7 +7,7 @@ use super::epochs;
 use super::import;
 use super::layout::Object;
 use super::object::{self, Commit, Delta, Offsets, PartitionCommit};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, is_trouble_of_store};
 use super::store::{CheckpointStore, Created};
 use crate::clock::Clock;
 use crate::event::{BatchId, InputId, PartitionId};
@@ -42,6 +42,8 @@ pub(super) struct DeltaObject {
     pub batch: BatchId,
     pub delta: Delta,
     pub bytes: Bytes,
+    /// Its checksum as it lies in the checkpoint, once it does.
+    pub checksum: Option<u64>,
 }
 
 impl Writer {
@@ -68,20 +70,26 @@ impl Writer {
         }
     }
 
-    /// Writes the deltas of some batches. Returns the checksum of each as it lies in the checkpoint.
-    pub fn deltas(&self, deltas: &[DeltaObject]) -> Result<Vec<u64>> {
-        let named = |delta: &DeltaObject| (Object::Delta(delta.partition, delta.batch), delta.bytes.clone());
-        let objects: Vec<(Object, Bytes)> = deltas.iter().map(named).collect();
-        let created = self.store.create_all(&objects)?;
-        let mut checksums = Vec::new();
-        for ((ours, (object, bytes)), created) in deltas.iter().zip(objects).zip(created) {
-            let there = match created {
-                Created::Present(found) if found != bytes => self.settle_delta(&object, ours, found)?,
-                _ => bytes,
-            };
-            checksums.push(object::checksum_of(&there).context("a delta is never empty")?);
+    /// Writes the deltas of some batches that do not lie in the checkpoint yet. When some fail, the next attempt has fewer to write.
+    pub fn deltas(&self, deltas: &mut [DeltaObject]) -> Result<()> {
+        let mut missing: Vec<&mut DeltaObject> = deltas.iter_mut().filter(|delta| delta.checksum.is_none()).collect();
+        let named = |delta: &&mut DeltaObject| (Object::Delta(delta.partition, delta.batch), delta.bytes.clone());
+        let objects: Vec<(Object, Bytes)> = missing.iter().map(named).collect();
+        let created = self.store.create_all(&objects);
+        let mut failed = Ok(());
+        for ((ours, (object, bytes)), created) in missing.iter_mut().zip(objects).zip(created) {
+            let settled = created.and_then(|created| match created {
+                Created::Present(found) if found != bytes => self.settle_delta(&object, ours, found),
+                _ => Ok(bytes),
+            });
+            match settled {
+                Ok(there) => ours.checksum = object::checksum_of(&there),
+                // One that must not go on says more than a store that does not answer.
+                Err(error) if failed.is_ok() || !is_trouble_of_store(&error) => failed = Err(error),
+                Err(_) => {}
+            }
         }
-        Ok(checksums)
+        failed
     }
 
     /// Writes a commit.

@@ -38,6 +38,14 @@ impl Bench {
         Stream { checkpoint: Some(CheckpointSettings::new(self.store())), ..stream(self.work.path(), name) }
     }
 
+    /// The same with another checkpoint, in a folder of this name.
+    pub fn elsewhere(&self, name: &str) -> (Stream, Arc<CheckpointStore>) {
+        let url = self.work.path().join(name).display().to_string();
+        let store = Arc::new(CheckpointStore::open(&url).expect("the folder is ours"));
+        let checkpoint = Some(CheckpointSettings::new(Arc::clone(&store)));
+        (Stream { checkpoint, ..stream(self.work.path(), name) }, store)
+    }
+
     /// The same over a store with weather.
     pub fn in_weather(&self, weather: Weather) -> (Stream, FaultyStore) {
         let faulty = FaultyStore::new(&self.folder(), weather);
