@@ -143,8 +143,8 @@ impl Host {
             imports::add_initial(&settings.folder, path, component.description().state_format, last.is_some())?;
         }
         let mut delivery = settings.delivery.clone();
-        if let Some(checkpoint) = &checkpoint {
-            delivery.release = checkpoint.release();
+        if let Some(release) = checkpoint.as_ref().and_then(Checkpointer::release) {
+            delivery.release = release;
         }
         let partitions = settings.identity.partitions;
         let deliveries = Deliveries::start(&settings.folder, partitions, sink, &delivery, delivered)?;
@@ -207,7 +207,6 @@ impl Host {
         observer: &mut dyn Observer,
     ) -> Result<()> {
         self.recover(source, stop, observer)?;
-        self.begin_checkpoint()?;
         self.components.keep(&self.component)?;
         if self.settings.batch_query {
             return self.run_batch_query(source, stop, observer);

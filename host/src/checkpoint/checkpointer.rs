@@ -175,11 +175,6 @@ impl Checkpointer {
         self.needs_beginning
     }
 
-    /// Fails when no further batch will be shipped.
-    pub fn check(&self) -> Result<()> {
-        self.ledger.check()
-    }
-
     /// Whether so many batches wait that no further one should be planned. Says so once. Fails when none will be shipped any more.
     pub fn holds_back(&self) -> Result<bool> {
         self.ledger.check()?;

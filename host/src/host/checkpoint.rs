@@ -1,6 +1,6 @@
 //! The host and its checkpoint: what it tells the checkpoint, and where it waits for it.
 
-use super::{Delivery, Host, POLL, Settings, wait};
+use super::{Host, POLL, Settings, wait};
 use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
 use crate::event::{BatchId, RecordBatch};
@@ -115,11 +115,6 @@ impl Host {
             wait(POLL, stop);
         }
         Ok(holds_back)
-    }
-
-    /// Fails when this host must not go on.
-    pub(super) fn check_checkpoint(&self) -> Result<()> {
-        self.checkpoint.as_ref().map_or(Ok(()), Checkpointer::check)
     }
 
     /// Waits until the checkpoint has everything.

@@ -188,7 +188,6 @@ impl Host {
     /// Waits while too much waits for the sink, or until the run is to stop.
     pub(super) fn hold_back(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
         while self.deliveries.is_full() && !stop.load(Ordering::Relaxed) {
-            self.check_checkpoint()?;
             self.deliveries.say_that_it_is_full();
             self.wait_for_news(observer)?;
             self.plan_log.show_progress(self.delivered)?;
