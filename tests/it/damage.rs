@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// So many batches fold every key group into the table.
-const ROTATION: u64 = 66;
+const ROTATION: u64 = 258;
 /// SQLite's default.
 const PAGE_BYTES: usize = 4096;
 const REMEDY: &str = "keyfold restore";

@@ -22,10 +22,12 @@ const STATE_BYTES: usize = 256;
 /// Keys of one batch while the stores are filled.
 const FILL_KEYS: usize = 10_000;
 /// Turns that each store has for each kind of batch.
-const TURNS: usize = 4;
-/// Batches of one turn: a fold of all key groups takes 64 commits, so all turns together have some of everything.
+const TURNS: usize = 3;
+/// Batches of one turn.
 const BATCHES: usize = 40;
 const SYNCS: usize = 200;
+/// Batches before those that are measured: so many commits fold every key group, and what filling left in memory is gone.
+const WARM_UP: usize = 256;
 
 /// Keeps states.
 trait Store {
@@ -85,6 +87,10 @@ fn measure(
     folder: &Path,
 ) -> Result<()> {
     let mut random = Random::new(size as u64, u64::from(zipf.is_some()));
+    for _ in 0..WARM_UP * 1_000 / size {
+        let batch = distinct(&mut random, size, keys, zipf);
+        stores.iter_mut().try_for_each(|store| store.batch(&batch, &[0; STATE_BYTES]))?;
+    }
     let mut times = vec![Vec::new(); stores.len()];
     let mut syncs = Vec::new();
     for turn in 0..TURNS {

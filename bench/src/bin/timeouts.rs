@@ -30,7 +30,7 @@ const TIMEOUT_MS: i64 = 10_000;
 /// Batches that the keys come in.
 const BATCHES: u64 = 20;
 /// Batches without anything, after which all keys are folded from memory into the table: what is measured after that is timeouts.
-const SETTLING_BATCHES: u64 = 80;
+const SETTLING_BATCHES: u64 = 260;
 
 fn main() -> Result<()> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;

@@ -2,8 +2,8 @@
 //!
 //! A batch is read from the table: undos lead each key group back to its last fold that the batch has behind it, its *base*,
 //! and deltas lead on from there. So an undo is kept as long as a batch before its fold can be read, and a delta as long as
-//! it lies after the base of a group for the oldest batch. Every group is folded within 64 commits, so its base lies at most
-//! so far before the oldest batch: with a history of H batches there are at most H + 64 deltas.
+//! it lies after the base of a group for the oldest batch. Every group is folded within 256 commits, so its base lies at most
+//! so far before the oldest batch: with a history of H batches there are at most H + 256 deltas.
 
 use super::fold::Fold;
 use super::shipping::{self, Shipped};

@@ -104,6 +104,11 @@ impl Overlay {
         &self.groups[usize::from(group.0)]
     }
 
+    /// How many rows.
+    pub fn count(&self) -> usize {
+        self.rows
+    }
+
     /// All rows.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.groups.iter().flat_map(|group| group.iter())

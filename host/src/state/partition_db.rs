@@ -24,7 +24,11 @@ use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
 /// All key groups are folded within this many commits, so an overlay holds the changes of at most so many batches.
-const ROTATION_COMMITS: usize = 64;
+const ROTATION_COMMITS_MAX: usize = 256;
+/// While many of the keys have changed, all groups are folded within this many: waiting would take more memory and save little.
+const ROTATION_COMMITS_MIN: usize = 64;
+/// Many of the keys: one in so many. A page holds a dozen states of 256 bytes, so a fold writes each page for a few of them.
+const KEYS_PER_CHANGED: u64 = 4;
 
 pub(super) const META_PARTITION: &str = "partition";
 pub(super) const META_PARTITIONS: &str = "partitions";
@@ -344,7 +348,8 @@ impl PartitionDb {
 
     /// Which key groups are folded next: a slice in rotation, more when all partitions together take too much memory.
     fn groups_to_fold(&self) -> Vec<KeyGroup> {
-        let slice = self.key_groups.len().div_ceil(ROTATION_COMMITS);
+        let are_few = self.overlay.count() as u64 * KEYS_PER_CHANGED < self.rows;
+        let slice = self.key_groups.len().div_ceil(if are_few { ROTATION_COMMITS_MAX } else { ROTATION_COMMITS_MIN });
         let excess = self.share.excess();
         let (before, from) = self.key_groups.split_at(self.fold_next);
         let mut freed = 0;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 use std::path::Path;
 
-/// A key group is folded every 64 commits.
+/// A key group is folded every 64 commits while all keys change.
 const ROTATION: u64 = 64;
 
 /// Spark's own test of its reader: five batches are retained, a count goes from 1 to 7 in batches 0 to 6, and is removed then.
