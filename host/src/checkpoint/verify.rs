@@ -123,7 +123,7 @@ impl Check<'_> {
             (0..).zip(&commit.partitions).filter_map(of)
         });
         let mut wanted: std::collections::BTreeMap<(PartitionId, BatchId), Option<u64>> = named.collect();
-        for ((partition, batch), _) in &self.catalogue.listing.deltas {
+        for (partition, batch) in self.catalogue.listing.deltas.keys() {
             if self.catalogue.commits.contains_key(batch) && !wanted.contains_key(&(*partition, *batch)) {
                 let object = Object::Delta(*partition, *batch);
                 self.faults.push(Fault::new(&object, "its commit says that the batch did nothing there"));
