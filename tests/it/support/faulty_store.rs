@@ -70,7 +70,7 @@ impl FaultyStore {
             Weather::Silent => std::future::pending().await,
             Weather::Down => return Err(failure("503 slow down")),
             Weather::Bursts if number % 12 < 2 => return Err(failure("500 internal error")),
-            Weather::LostAnswers => return Ok(number % 2 == 0),
+            Weather::LostAnswers => return Ok(number.is_multiple_of(2)),
             Weather::Bursts => {}
         }
         Ok(false)
