@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod inputs;
+mod one_or_many;
 mod webhook;
 
 use crate::checkpoint::ReleaseMode;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use checkpoint::Checkpoint;
 pub use inputs::{Input, InputTable};
+pub use one_or_many::OneOrMany;
 pub use webhook::{Webhook, WebhookTable};
 
 /// Records of one batch at most: large batches make durable commits cheap, and this many take some 20 MB.
@@ -103,16 +105,6 @@ pub struct Settings {
     pub limits: Option<Limits>,
 }
 
-/// One text or a list of them.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub enum OneOrMany {
-    /// One.
-    One(String),
-    /// A list.
-    Many(Vec<String>),
-}
-
 /// Checked settings.
 #[derive(Debug)]
 pub struct Config {
@@ -158,19 +150,6 @@ pub struct Config {
     pub parameters: serde_json::Value,
     /// What the rule may use.
     pub limits: Limits,
-}
-
-impl OneOrMany {
-    fn map(self, of_one: impl Fn(String) -> String) -> Self {
-        OneOrMany::Many(self.into_vec().into_iter().map(of_one).collect())
-    }
-
-    fn into_vec(self) -> Vec<String> {
-        match self {
-            OneOrMany::One(one) => vec![one],
-            OneOrMany::Many(many) => many,
-        }
-    }
 }
 
 impl Settings {

@@ -117,7 +117,7 @@ impl Host {
         loader: Arc<Loader>,
         sink: Box<dyn Sink>,
     ) -> Result<Self> {
-        check_event_time(&component, &settings)?;
+        settings.check_event_time(component.description())?;
         ensure!(settings.inputs.len() == settings.identity.inputs.len(), "each input needs its settings");
         if let Some(checkpoint) = &settings.checkpoint {
             Checkpointer::check_new_folder(&checkpoint.store, &settings.folder)?;
@@ -399,15 +399,6 @@ enum Step {
     Timeouts,
     Wait,
     End,
-}
-
-fn check_event_time(component: &Component, settings: &Settings) -> Result<()> {
-    let needs_event_time = component.description().timeout == crate::description::TimeoutKind::EventTime;
-    ensure!(
-        !needs_event_time || settings.identity.has_event_time() || settings.batch_query,
-        "the rule sets timeouts in event time and the input has none: name its field with --event-time"
-    );
-    Ok(())
 }
 
 /// Waits in small steps, so that a request to stop is seen.

@@ -24,6 +24,11 @@ impl Backoff {
         (wait, self.failures == 1)
     }
 
+    /// An attempt has come further than the one before: the next failure is waited for as if it were the second.
+    pub fn came_further(&mut self) {
+        self.failures = self.failures.min(1);
+    }
+
     /// An attempt went well. Returns how long none had, when one had failed before.
     pub fn worked(&mut self) -> Option<Duration> {
         self.failures = 0;
@@ -42,6 +47,8 @@ mod tests {
         assert!(waits.is_sorted() && waits[0] == FIRST && waits[39] == LONGEST);
         assert!(backoff.worked().is_some() && backoff.worked().is_none());
         assert_eq!(backoff.failed(), (FIRST, true));
-        assert!(!backoff.failed().1);
+        assert!((0..10).all(|_| !backoff.failed().1));
+        backoff.came_further();
+        assert_eq!(backoff.failed(), (2 * FIRST, false));
     }
 }

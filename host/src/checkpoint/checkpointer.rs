@@ -19,7 +19,9 @@ use crate::plan::{Identity, Plan};
 use crate::release::Release;
 use crate::state::shipping::{PlanReader, ShippingReader};
 use crate::state::{PlanLog, Shipped};
+use crate::workers::caught;
 use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,8 +72,11 @@ impl Checkpointer {
         clock: &Clock,
     ) -> Result<Self> {
         let store = &settings.store;
-        check_metadata(store, folder, identity)?;
+        let better = check_metadata(store, folder, identity)?;
         let epoch = epochs::begin(store, plan_log, folder, clock)?;
+        if let Some(better) = better {
+            store.overwrite(&Object::Metadata, better)?;
+        }
         let partitions = (0..identity.partitions).map(PartitionId);
         let open = || partitions.clone().map(|partition| ShippingReader::open(folder, partition));
         let readers = open().collect::<Result<Vec<_>>>()?;
@@ -107,7 +112,10 @@ impl Checkpointer {
             every: settings.snapshot_batches,
             retained: settings.retained,
         };
-        let threads = vec![start("uploader", move || uploader.run())?, start("snapshots", move || snapshots.run())?];
+        let threads = vec![
+            start("uploader", &ledger, move || uploader.run())?,
+            start("snapshots", &ledger, move || snapshots.run())?,
+        ];
         Ok(Checkpointer {
             settings: settings.clone(),
             folder: folder.to_owned(),
@@ -229,19 +237,29 @@ impl Drop for Checkpointer {
     }
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+fn start(name: &str, ledger: &Arc<Ledger>, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let ledger = Arc::clone(ledger);
+    let work = move || {
+        let worked = caught(|| {
+            work();
+            Ok(())
+        });
+        if let Err(error) = worked {
+            ledger.fail(&error);
+        }
+    };
     std::thread::Builder::new().name(name.to_owned()).spawn(work).context("failed to start a thread")
 }
 
-/// The checkpoint is that of this data folder, or becomes it.
-fn check_metadata(store: &CheckpointStore, folder: &Path, identity: &Identity) -> Result<()> {
+/// The checkpoint is that of this data folder, or becomes it. Returns what should be there in place of what is.
+fn check_metadata(store: &CheckpointStore, folder: &Path, identity: &Identity) -> Result<Option<Bytes>> {
     let object = Object::Metadata;
     let description = PlanLog::description(folder)?.context("the data folder does not say which rule it belongs to")?;
     let ours = Metadata { identity: identity.clone(), description: serde_json::to_value(description)? };
     let bytes = object::to_text(&ours)?;
     let found = match store.create(&object, bytes.clone())? {
         Created::Present(found) if found != bytes => found,
-        _ => return Ok(()),
+        _ => return Ok(None),
     };
     ensure!(
         !object::is_of_other_version(&found),
@@ -260,7 +278,7 @@ fn check_metadata(store: &CheckpointStore, folder: &Path, identity: &Identity) -
         found.identity.check_same(identity).with_context(|| format!("the checkpoint {} is another's", store.url()))?;
     }
     // It is damaged, or the rule says something else of itself since it was replaced.
-    store.overwrite(&object, bytes)
+    Ok(Some(bytes))
 }
 
 /// The newest commit that is whole.

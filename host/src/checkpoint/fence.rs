@@ -1,6 +1,7 @@
 //! The fence: a plan without events that a host which takes a checkpoint over writes in the place where the host before would write
 //! its next one. Whoever of the two is slower finds a plan there: the new host adopts it, the old one stops.
 
+use super::epochs;
 use super::import;
 use super::layout::{Folder, Object};
 use super::object::{self, Offsets};
@@ -8,7 +9,7 @@ use super::store::{CheckpointStore, Created};
 use crate::event::{BatchId, InputId};
 use crate::plan::Plan;
 use crate::source::stdin::spool_number;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
 use std::io::{BufReader, Seek};
 use std::path::Path;
@@ -24,6 +25,7 @@ pub(super) fn write(store: &CheckpointStore, epoch: u64, folder: &Path, fence: &
         Created::Present(found) => found,
     };
     let why = match object::of_text::<Offsets>(&object.name(), &found) {
+        Ok(found) if found.epoch > epoch => bail!(epochs::taken_over(store, found.epoch)),
         // A fence of ours that was not written down before a crash: it is as good as a new one.
         Ok(found) if found.plan.ranges.iter().all(|range| !is_spool(&range.file)) => {
             fetch(store, folder, &found.plan)?;

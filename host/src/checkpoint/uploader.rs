@@ -59,10 +59,14 @@ impl Uploader {
             if matches!(task, Task::Stop) {
                 return;
             }
+            let mut come = self.come();
             while let Err(error) = self.attempt(&task) {
                 if !is_trouble_of_store(&error) {
                     self.ledger.fail(&error);
                     return;
+                }
+                if std::mem::replace(&mut come, self.come()) != come {
+                    backoff.came_further();
                 }
                 let (wait, is_first) = backoff.failed();
                 if is_first {
@@ -82,6 +86,12 @@ impl Uploader {
                 info!("the checkpoint {} works again after {} s", self.writer.store.url(), away.as_secs());
             }
         }
+    }
+
+    /// How far it has come: plans, batches, and deltas of the next ones.
+    fn come(&self) -> (u64, u64, usize) {
+        let deltas = self.cargo.iter().flat_map(|cargo| &cargo.deltas);
+        (self.next_plan, self.next, deltas.filter(|delta| delta.checksum.is_some()).count())
     }
 
     fn attempt(&mut self, task: &Task) -> Result<()> {

@@ -3,13 +3,14 @@
 use super::Delivery;
 use crate::checkpoint::CheckpointSettings;
 use crate::config;
+use crate::description::{Description, TimeoutKind};
 use crate::extract::Extractor;
 use crate::limits::Limits;
 use crate::plan::Identity;
 use crate::source::ReadLimit;
 use crate::state::Budget;
 use crate::watermark::InputWatermark;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::path::PathBuf;
 
 /// What a host is made of.
@@ -43,6 +44,18 @@ pub struct Settings {
     pub twice: bool,
     /// How outputs are delivered.
     pub delivery: Delivery,
+}
+
+impl Settings {
+    /// A rule that sets timeouts in event time needs events that have one.
+    pub(super) fn check_event_time(&self, rule: &Description) -> Result<()> {
+        let needs_event_time = rule.timeout == TimeoutKind::EventTime;
+        ensure!(
+            !needs_event_time || self.identity.has_event_time() || self.batch_query,
+            "the rule sets timeouts in event time and the input has none: name its field with --event-time"
+        );
+        Ok(())
+    }
 }
 
 /// How an input is read.

@@ -23,7 +23,7 @@ pub enum Weather {
     Down,
     /// No request is ever answered.
     Silent,
-    /// Two of three requests fail.
+    /// Two requests fail, and some are answered.
     Bursts,
     /// Every second object is written, and its answer is lost.
     LostAnswers,
@@ -69,8 +69,8 @@ impl FaultyStore {
             Weather::Slow => tokio::time::sleep(Duration::from_millis(3)).await,
             Weather::Silent => std::future::pending().await,
             Weather::Down => return Err(failure("503 slow down")),
-            Weather::Bursts if number % 6 < 4 => return Err(failure("500 internal error")),
-            Weather::LostAnswers => return Ok(number % 2 == 0),
+            Weather::Bursts if number % 12 < 2 => return Err(failure("500 internal error")),
+            Weather::LostAnswers => return Ok(number.is_multiple_of(2)),
             Weather::Bursts => {}
         }
         Ok(false)
