@@ -122,7 +122,8 @@ mod tests {
     fn the_largest_pays_for_all_and_the_smallest_by_its_size() {
         let budget = Budget::new(800);
         let (mut large, mut small) = (budget.share(), budget.share());
-        (large.set(600), small.set(100));
+        large.set(600);
+        small.set(100);
         assert_eq!((large.excess(), small.excess()), (0, 0), "700 are within what a budget of 800 gives out");
         small.set(200);
         assert_eq!(large.excess(), 100, "600 is more than half of 700: it pays all");
@@ -147,7 +148,8 @@ mod tests {
     fn a_share_never_pays_more_than_it_has() {
         let budget = Budget::new(8);
         let (mut one, mut other) = (budget.share(), budget.share());
-        (one.set(1000), other.set(10));
+        one.set(1000);
+        other.set(10);
         assert_eq!((one.excess(), other.excess()), (1000, 10));
     }
 }

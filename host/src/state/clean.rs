@@ -5,9 +5,10 @@
 //! with 256 bytes of state, and so is not made after an orderly stop. It does not see a changed byte within a state; the
 //! checksum of the row does, when the row is read.
 
-use super::{damage, meta_table, settings};
+use super::{damage, hold, meta_table, settings};
 use anyhow::Result;
 use rusqlite::Connection;
+use std::path::Path;
 
 const META_CLEAN: &str = "clean";
 /// So many faults are named; the first one says enough.
@@ -42,6 +43,17 @@ pub(super) fn set(connection: &Connection) -> Result<()> {
     }
     settings::set_synced(connection, false)?;
     meta_table::set(connection, META_CLEAN, 1)
+}
+
+/// Marks a file that its owner is about to close, and copies the log to it. SQLite would copy it by itself, and tell nobody when a sync
+/// fails.
+pub(super) fn close(connection: &Connection, path: &Path) {
+    let copy = || connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    if let Err(error) = set(connection).and_then(|()| Ok(copy()?)) {
+        // Without the mark the file is checked when it is opened again, and nothing is lost.
+        let error = hold::ended_by_sync(path, error);
+        tracing::warn!("{}: it was not closed in order: {error:#}", path.display());
+    }
 }
 
 /// Whether the last one that changed the file closed it in order.

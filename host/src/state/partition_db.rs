@@ -398,8 +398,7 @@ impl PartitionDb {
 impl Drop for PartitionDb {
     fn drop(&mut self) {
         if self.is_sound {
-            // Without the mark the file is checked when it is opened again, and nothing is lost.
-            let _ = clean::set(&self.connection);
+            clean::close(&self.connection, &self.path);
         }
     }
 }

@@ -15,8 +15,8 @@ const TIMEOUT_MS: i64 = 10_000;
 pub struct Model {
     /// Lines that no batch has read.
     pub lines: VecDeque<Line>,
-    /// Imported rows that no batch has read.
-    pub imports: VecDeque<(String, Row)>,
+    /// Imported rows that no batch has read; none for the line of an import that says who made it.
+    pub imports: VecDeque<Option<(String, Row)>>,
     pub rows: BTreeMap<String, Row>,
     /// The outputs of each batch that has any, sorted.
     pub outputs: BTreeMap<u64, Vec<String>>,
@@ -89,7 +89,7 @@ impl Model {
         let lines = if self.imports.len() > imports { 0 } else { self.lines.len().min(BATCH_RECORDS - imports) };
         Read {
             is_empty: imports + lines == 0,
-            imports: self.imports.drain(..imports).collect(),
+            imports: self.imports.drain(..imports).flatten().collect(),
             lines: self.lines.drain(..lines).collect(),
         }
     }

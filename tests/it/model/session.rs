@@ -91,6 +91,7 @@ impl Session {
             })
             .collect();
         let mut text = String::new();
+        self.model.imports.push_back(None);
         for (key, (count, timeout)) in rows {
             let key = format!("key-{key}");
             let mut row = json!({"key": key, "value": {"count": count}});
@@ -98,7 +99,7 @@ impl Session {
                 row["timeout"] = json!({"clock": "event-time", "ms": at});
             }
             text += &format!("{row}\n");
-            self.model.imports.push_back((key, Row { count, timeout }));
+            self.model.imports.push_back(Some((key, Row { count, timeout })));
         }
         let file = self.place.path().join("states.jsonl");
         fs::write(&file, text).expect("the disk has room");
