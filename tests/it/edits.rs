@@ -126,7 +126,11 @@ fn what_is_exported_and_imported_is_the_same_to_the_byte() {
         let mut rows = Vec::new();
         for partition in (0..4).map(PartitionId) {
             let reader = PartitionReader::open(&place.path("data"), partition).unwrap();
-            reader.scan(|row| Ok(rows.push(row))).unwrap();
+            let each = |row| {
+                rows.push(row);
+                Ok(())
+            };
+            reader.scan(each).unwrap();
         }
         rows
     };

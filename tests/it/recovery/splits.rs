@@ -95,14 +95,16 @@ fn a_rule_goes_on_in_more_and_in_fewer_partitions_as_one_that_was_not_split() {
     assert_same(&seen(&four), &before, "splitting changed something");
 
     trial.bring(1);
-    (four.run_to_the_end(), whole.run_to_the_end());
+    four.run_to_the_end();
+    whole.run_to_the_end();
     assert_same(&seen(&four), &seen(&whole), "in four partitions");
     split(&four.data, 3).unwrap_or_else(|error| panic!("{error:#}"));
     assert!(!four.data.join("partition-0003.db").exists());
 
     trial.bring(1);
     let three = with(&one, 3);
-    (three.run_to_the_end(), whole.run_to_the_end());
+    three.run_to_the_end();
+    whole.run_to_the_end();
     assert_same(&seen(&three), &seen(&whole), "in three partitions");
     // The states lie where they would always have been.
     assert_eq!(three.states(), whole.states());
