@@ -32,7 +32,7 @@ fn the_commands_of_the_readme_work_one_after_another() {
         std::env::var("PATH").unwrap_or_default()
     );
     let blocks = blocks(&read("README.md"), "sh");
-    assert_eq!(blocks.len(), 2, "the README has two blocks of commands for a shell");
+    assert_eq!(blocks.len(), 3, "the README has three blocks of commands for a shell");
     for command in blocks.iter().flat_map(|block| block.lines()) {
         let output = Command::new("sh")
             .args(["-c", command])
@@ -88,7 +88,13 @@ fn is_test(path: &str) -> bool {
     let (module, name) = path.rsplit_once("::").expect("a test lies in a module");
     let test = format!("#[test]\nfn {name}(");
     let file = module.trim_end_matches("::tests").replace("::", "/");
-    let places = [format!("tests/it/{file}.rs"), format!("tests/it/{file}/mod.rs"), format!("host/src/{file}.rs")];
+    let own_file = module.replace("::", "/");
+    let places = [
+        format!("tests/it/{file}.rs"),
+        format!("tests/it/{file}/mod.rs"),
+        format!("host/src/{file}.rs"),
+        format!("host/src/{own_file}.rs"),
+    ];
     let has = |place: &String| {
         let text = fs::read_to_string(root().join(place)).unwrap_or_default();
         text.lines().map(str::trim).collect::<Vec<_>>().join("\n").contains(&test)
@@ -110,6 +116,22 @@ fn every_complaint_about_spark_is_shown_by_a_test_that_exists() {
         assert!(missing.is_empty(), "there are no tests {missing:?}");
     }
     assert!(!is_test("spark::nobody_wrote_this"));
+}
+
+#[test]
+fn every_crash_point_is_shown_by_a_test_that_exists() {
+    let page = read("docs/guarantees.md");
+    let (_, points) = page.split_once("## Crash points").expect("the page has crash points");
+    let rows: Vec<&str> = points.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |")).collect();
+    assert!(rows.len() >= 40, "{} crash points", rows.len());
+    let tests: Vec<String> = rows.iter().flat_map(|row| tests_named_in(row)).collect();
+    let missing: BTreeSet<&String> = tests.iter().filter(|test| !is_test(test)).collect();
+    assert!(missing.is_empty(), "there are no tests {missing:?}");
+    for row in rows {
+        let says_why =
+            ["not there yet", "no clock is compared", "tests/conformance"].iter().any(|why| row.contains(why));
+        assert!(says_why || !tests_named_in(row).is_empty(), "neither a test nor a reason: {row}");
+    }
 }
 
 /// What follows `start` between backticks, as far as it is a name.
