@@ -129,6 +129,13 @@ impl Place {
                 copy_file(&from, &self.root.join(file), false)?;
             }
         }
+        // Built and not listed: the tests run the examples.
+        for example in fs::read_dir(workspace.root.join("examples"))? {
+            let built = Path::new("examples").join(example?.file_name()).join("rule.wasm");
+            if workspace.root.join(&built).is_file() {
+                copy_file(&workspace.root.join(&built), &self.root.join(&built), false)?;
+            }
+        }
         // Changed a moment ago, as cargo sees it: the tests know where they were compiled, and must be compiled here.
         let changed = self.root.join("host/src/lib.rs");
         fs::write(&changed, fs::read(&changed)?)?;
