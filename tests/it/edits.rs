@@ -1,5 +1,6 @@
 //! States that people change by hand, and dead letters whose events run again.
 
+use crate::imports::full_and_empty;
 use crate::support::host::{Fault, Stream};
 use crate::support::place::Place;
 use crate::support::process::{Process, wait_until};
@@ -110,14 +111,7 @@ fn an_edit_that_cannot_be_meant_is_refused() {
 
 #[test]
 fn what_is_exported_and_imported_is_the_same_to_the_byte() {
-    let component = command::target().join("guests/event-time-timeout.wasm");
-    let settings = "key = '/key'\nevent-time = '/at'\n";
-    let (old, new) = (Place::with_rule(&component, settings), Place::with_rule(&component, settings));
-    let events: String = (1..=40).map(|n| format!("{{\"key\":\"k{n}\",\"at\":{}}}\n", n * 100)).collect();
-    old.write("input.jsonl", &events);
-    new.write("input.jsonl", "");
-    old.run(&["--input", "input.jsonl"]);
-    new.run(&["--input", "input.jsonl"]);
+    let (old, new) = full_and_empty();
     let exported = new.path("states.jsonl");
     old.finish(&["state", "export", "data", "--output", exported.to_str().unwrap()]).ok();
     new.finish(&["state", "import", "data", "states.jsonl", "--as-is"]).ok();
@@ -188,6 +182,20 @@ fn events_of_dead_letters_run_again_once_and_the_letters_are_kept_as_done() {
     let done: Vec<_> = all.iter().filter(|letter| letter["re_driven"] == 1).collect();
     assert!(all.len() == 3 && done.len() == 1 && done[0]["key"] == "ada", "{all:?}");
     assert_eq!(edits(&place)[0]["reason"], "more fuel");
+}
+
+#[test]
+fn partitions_do_not_become_fewer_while_events_of_their_letters_wait() {
+    let place = Place::counting(STARVED);
+    place.write("input/1.jsonl", "{\"user_id\":\"ada\"}\n{\"user_id\":\"eve\"}\n");
+    place.run(&["--input", "input"]);
+    feed(&place);
+    place.finish(&["dead-letters", "data", "--re-drive"]).ok();
+    place.finish(&["state", "split", "data", "--partitions", "2"]).fails_with(&["wait to run again", "split then"]);
+    place.run(&["--input", "input"]);
+    place.finish(&["state", "split", "data", "--partitions", "2"]).ok();
+    assert_eq!(values(&place), [("ada".to_owned(), json!(1)), ("eve".to_owned(), json!(1))]);
+    assert_eq!(letters(&place, &["--all"]).len(), 2);
 }
 
 #[test]

@@ -116,8 +116,8 @@ fn imports_whose_files_are_deleted_do_not_hide_later_ones() {
     }
 }
 
-#[test]
-fn what_state_ls_prints_can_be_imported_as_it_is() {
+/// A rule with forty states that have timeouts, and one that has run and has none.
+pub fn full_and_empty() -> (Place, Place) {
     let component = command::target().join("guests/event-time-timeout.wasm");
     let settings = "key = '/key'\nevent-time = '/at'\n";
     let (old, new) = (Place::with_rule(&component, settings), Place::with_rule(&component, settings));
@@ -126,6 +126,12 @@ fn what_state_ls_prints_can_be_imported_as_it_is() {
     new.write("input.jsonl", "");
     old.run(&["--input", "input.jsonl"]);
     new.run(&["--input", "input.jsonl"]);
+    (old, new)
+}
+
+#[test]
+fn what_state_ls_prints_can_be_imported_as_it_is() {
+    let (old, new) = full_and_empty();
     let listed = old.finish(&["state", "ls", "data"]).ok().stdout;
     new.write("listed.jsonl", &listed);
     let said = new.finish(&["state", "import", "data", "listed.jsonl", "--as-is"]).ok();

@@ -42,6 +42,7 @@ Examples:
   keyfold run sessions --input data --data state --output alerts
   keyfold state ls state
   keyfold progress state
+  keyfold restore s3://backups/sessions --data state
 
 Exit codes: 0 all went well, 1 something failed, 2 the command line is wrong.";
 

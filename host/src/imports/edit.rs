@@ -164,6 +164,11 @@ pub fn edits(data_folder: &Path) -> Result<Vec<EditDone>> {
     Ok(edits)
 }
 
+/// Whether events of dead letters wait for a batch that takes them.
+pub fn re_drive_waits(data_folder: &Path) -> Result<bool> {
+    Ok(edits(data_folder)?.iter().any(|edit| !edit.taken && edit.file.ends_with(RE_DRIVE)))
+}
+
 /// The dead letters that were driven again, also those that wait for it.
 fn re_driven(data_folder: &Path) -> Result<HashSet<LetterId>> {
     let mut letters = HashSet::new();

@@ -1,6 +1,8 @@
 //! `keyfold state split`: another number of partitions.
 
-use anyhow::Result;
+use super::identity;
+use anyhow::{Result, ensure};
+use keyfold::imports;
 use keyfold::state::split;
 use std::path::PathBuf;
 
@@ -25,6 +27,12 @@ pub struct SplitArgs {
 
 /// Splits the partitions.
 pub fn split(args: &SplitArgs) -> Result<()> {
+    // Letters are named by their partition. Those of partitions that go get other names.
+    let loses_names = args.partitions < identity(&args.data)?.partitions;
+    ensure!(
+        !loses_names || !imports::re_drive_waits(&args.data)?,
+        "events of dead letters wait to run again: run the rule once more, and split then"
+    );
     let split::Split { before, after, rows, batch } = split::split(&args.data, args.partitions)?;
     let history = match batch {
         Some(batch) if batch.0 > 0 => format!("; batches before {batch} can no longer be read"),
