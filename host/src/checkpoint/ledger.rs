@@ -182,7 +182,7 @@ impl Ledger {
     }
 
     /// Waits until everything that is committed is in the checkpoint, with the snapshots that are due. Once `stop` is set no snapshot
-    /// is waited for, and nothing while the store does not answer or when what a crash interrupted was not finished. Returns how many batches are left.
+    /// is waited for, and nothing while the store does not answer. Returns how many batches are left.
     pub fn finish(&self, stop: &AtomicBool) -> Result<u64> {
         let mut marks = self.lock();
         loop {
@@ -195,9 +195,7 @@ impl Ledger {
                 // A run that was stopped before it could begin.
                 return Ok(left);
             }
-            if left == 0 && (has_snapshots || is_asked_to_stop)
-                || is_asked_to_stop && (marks.is_in_trouble || !marks.is_begun)
-            {
+            if left == 0 && (has_snapshots || is_asked_to_stop) || is_asked_to_stop && marks.is_in_trouble {
                 return Ok(left);
             }
             marks = self.wait(marks);
