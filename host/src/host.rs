@@ -3,12 +3,14 @@
 mod batch_query;
 mod breaker;
 mod checkpoint;
+mod control;
 mod deliverer;
 mod deliveries;
 mod delivery;
 mod planning;
 mod recovery;
 mod settings;
+mod swap;
 mod undelivered;
 
 use crate::checkpoint::Checkpointer;
@@ -36,9 +38,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use breaker::Retry;
+pub use control::{Control, Requested};
 pub use deliveries::{Delivery, OUTBOX_BYTES_MAX_DEFAULT, Outbox};
 pub use delivery::BatchOutcome;
 pub use settings::{InputSettings, Settings};
+pub use swap::{Activation, StateChoice, Swapped};
 
 /// Batches that run while the next one is read. More would only take memory: partitions run them one after another.
 const BATCHES_IN_FLIGHT_MAX: usize = 2;

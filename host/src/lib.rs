@@ -15,6 +15,7 @@
 //! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store; [`backup`] copies a data folder, and
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
+//! - [`service`] hosts the rules of many tenants in one process.
 //!
 //! [`event`], [`clock`], [`folder_lock`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
@@ -45,6 +46,7 @@ pub mod plan;
 pub mod progress;
 pub mod release;
 pub mod scenario;
+pub mod service;
 pub mod sink;
 pub mod source;
 pub mod staged;

@@ -19,7 +19,10 @@ fn outputs_of_a_key_and_of_a_partition_come_in_order_each_with_its_id_and_header
     assert!(!ran.stderr.contains("secret-word"), "{}", ran.stderr);
     let posts = receiver.taken();
     trial.assert_complete(&posts);
-    assert_eq!(posts.len(), trial.expected.len(), "one output a request, once");
+    let ids: BTreeSet<_> = posts.iter().map(|post| &post.key).collect();
+    assert_eq!(ids.len(), trial.expected.len(), "one output a request");
+    // A connection that breaks on a busy machine is a reason to send again; nothing else is.
+    assert!(posts.len() <= ids.len() + ids.len() / 20, "{} requests for {} outputs", posts.len(), ids.len());
     assert!(posts.iter().map(|post| post.partition).collect::<BTreeSet<_>>().len() > 1, "several partitions");
     for post in &posts {
         let header = |name: &str| post.headers.get(name).map(String::as_str);

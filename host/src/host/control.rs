@@ -1,0 +1,74 @@
+//! [`Control`]: what others ask of a host while it runs: to look for news, and to run another version of the rule.
+
+use super::{Activation, Swapped};
+use crate::clock::Stopwatch;
+use anyhow::{Context, Result, anyhow};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What others ask of a host while it runs. Shared with whoever asks.
+#[derive(Default)]
+pub struct Control {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Asked {
+    has_news: bool,
+    activation: Option<Requested>,
+}
+
+/// An activation, and who waits for what became of it.
+pub struct Requested {
+    /// What is to run.
+    pub activation: Activation,
+    reply: SyncSender<Result<Swapped>>,
+}
+
+impl Requested {
+    /// Tells whoever asked. They may have gone.
+    pub fn reply(self, swapped: Result<Swapped>) {
+        let _ = self.reply.send(swapped);
+    }
+}
+
+impl Control {
+    /// There is something to read, or a reason to look whether the run is to stop.
+    pub fn notify(&self) {
+        self.lock().has_news = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is news, at most this long, and tells whether there was. News that came before counts.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        let waited = Stopwatch::start();
+        let mut asked = self.lock();
+        while !asked.has_news && waited.elapsed() < at_most {
+            let rest = at_most.saturating_sub(waited.elapsed());
+            asked = self.changed.wait_timeout(asked, rest).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::take(&mut asked.has_news)
+    }
+
+    /// Asks for another version of the rule, and waits for the batch boundary at which it takes effect.
+    pub fn activate(&self, activation: Activation) -> Result<Swapped> {
+        let (reply, replied) = sync_channel(1);
+        let replaced = self.lock().activation.replace(Requested { activation, reply });
+        if let Some(replaced) = replaced {
+            replaced.reply(Err(anyhow!("another activation came before this one took effect")));
+        }
+        self.notify();
+        replied.recv().context("the host ended before the activation took effect")?
+    }
+
+    /// The activation that was asked for.
+    pub fn take_activation(&self) -> Option<Requested> {
+        self.lock().activation.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,3 @@
+//! The service: the rules of many tenants in one process.
+
+pub mod model;
