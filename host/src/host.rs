@@ -29,7 +29,7 @@ use crate::state::{Hold, PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use deliveries::Deliveries;
 use std::collections::VecDeque;
 use std::fs;
@@ -199,6 +199,9 @@ impl Host {
             let _ = self.finish_delivery(&AtomicBool::new(true), observer);
         }
         self.has_failed = ran.is_err();
+        if let Some(requested) = self.settings.control.take_activation() {
+            requested.reply(Err(anyhow!("the run ended before the activation took effect: try again")));
+        }
         ran
     }
 
@@ -218,6 +221,10 @@ impl Host {
             self.hold_back(stop, observer)?;
             if stop.load(Ordering::Relaxed) {
                 break;
+            }
+            if self.settings.control.has_activation() {
+                self.settle_all(source, observer)?;
+                self.activate_what_was_asked();
             }
             if self.is_held_back(stop)? {
                 self.settle_all(source, observer)?;

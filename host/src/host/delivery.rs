@@ -195,12 +195,13 @@ impl Host {
         Ok(())
     }
 
-    /// Lets time pass, and takes what is reported meanwhile.
+    /// Lets time pass, and takes what is reported and asked for meanwhile. No batch may be running.
     pub(super) fn pause(&mut self, pause: Duration, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
         let paused = Stopwatch::start();
         while paused.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+            self.activate_what_was_asked();
             if self.deliveries.is_empty() {
-                wait(pause.saturating_sub(paused.elapsed()), stop);
+                wait(pause.saturating_sub(paused.elapsed()).min(POLL), stop);
             } else {
                 self.wait_for_news(observer)?;
                 self.plan_log.show_progress(self.delivered)?;
