@@ -6,7 +6,7 @@
 
 use crate::fault;
 use crate::group::{BatchContext, GroupColumns};
-use crate::plan::Plan;
+use crate::limits::Limits;
 use crate::wasm::answer::Outcome;
 use crate::wasm::{Answer, CallError, Component, Sandbox};
 use anyhow::{Context, Result};
@@ -14,8 +14,7 @@ use std::ops::Range;
 
 /// Runs a rule over the groups of one batch in one partition.
 pub struct Evaluator<'a> {
-    component: &'a Component,
-    plan: &'a Plan,
+    version: Version<'a>,
     context: &'a BatchContext,
     /// The instance; none before the first call and after a failed one.
     sandbox: Option<Sandbox>,
@@ -23,6 +22,17 @@ pub struct Evaluator<'a> {
     pub calls: u64,
     /// Bytes of memory of the largest instance so far.
     pub memory_bytes: u64,
+}
+
+/// A version of the rule, as a batch was planned with it.
+#[derive(Clone, Copy)]
+pub struct Version<'a> {
+    /// Its code.
+    pub component: &'a Component,
+    /// Its parameters, as JSON text.
+    pub parameters: &'a str,
+    /// What it may use.
+    pub limits: &'a Limits,
 }
 
 /// What became of one group.
@@ -35,8 +45,13 @@ pub struct Evaluated<'a> {
 
 impl<'a> Evaluator<'a> {
     /// Nothing runs yet.
-    pub fn new(component: &'a Component, plan: &'a Plan, context: &'a BatchContext) -> Self {
-        Evaluator { component, plan, context, sandbox: None, calls: 0, memory_bytes: 0 }
+    pub fn new(version: Version<'a>, context: &'a BatchContext) -> Self {
+        Evaluator { version, context, sandbox: None, calls: 0, memory_bytes: 0 }
+    }
+
+    /// The version that it runs.
+    pub fn version(&self) -> Version<'a> {
+        self.version
     }
 
     /// Runs the rule over groups and tells what became of each, in their order.
@@ -69,13 +84,47 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
+    /// Lets the rule rewrite states of one schema as it writes them, and tells what became of each, in their order. What is said
+    /// of groups holds for states: one that fails, fails alone.
+    pub fn migrate(
+        &mut self,
+        from_schema: u32,
+        states: &[&[u8]],
+        mut each: impl FnMut(usize, Result<&[u8], &CallError>),
+    ) -> Result<()> {
+        let mut parts = vec![0..states.len()];
+        while let Some(part) = parts.pop() {
+            if part.len() != states.len() {
+                self.sandbox = None;
+            }
+            self.calls += 1;
+            let mut sandbox = self.take_sandbox()?;
+            let migrated = sandbox.migrate(from_schema, self.version.component, &states[part.clone()]);
+            self.memory_bytes = self.memory_bytes.max(sandbox.memory_bytes());
+            match migrated {
+                Ok(migrated) => {
+                    self.sandbox = Some(sandbox);
+                    part.enumerate().for_each(|(number, state)| each(state, migrated.state(number)));
+                }
+                Err(error) if part.len() == 1 => each(part.start, Err(&error)),
+                Err(error) => parts.extend(split(part, &error).into_iter().rev().filter(|part| !part.is_empty())),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_sandbox(&mut self) -> Result<Sandbox> {
+        let Version { component, parameters, limits } = self.version;
+        match self.sandbox.take() {
+            Some(sandbox) => Ok(sandbox),
+            None => Sandbox::start(component, limits, parameters.as_bytes(), self.context)
+                .context("failed to start the rule"),
+        }
+    }
+
     fn call(&mut self, groups: &GroupColumns) -> Result<Result<Answer, CallError>> {
         self.calls += 1;
-        let mut sandbox = match self.sandbox.take() {
-            Some(sandbox) => sandbox,
-            None => Sandbox::start(self.component, &self.plan.limits, self.plan.parameters.as_bytes(), self.context)
-                .context("failed to start the rule")?,
-        };
+        let mut sandbox = self.take_sandbox()?;
         fault::point("call-begin");
         let called = sandbox.call(self.context, groups);
         self.memory_bytes = self.memory_bytes.max(sandbox.memory_bytes());
@@ -87,7 +136,7 @@ impl<'a> Evaluator<'a> {
 
     /// `first`: which of the groups the answer's first one is.
     fn report_log(&self, groups: &GroupColumns, first: usize, answer: &Answer) {
-        let rule = &self.component.description().name;
+        let rule = &self.version.component.description().name;
         for line in answer.log() {
             let key = line
                 .group

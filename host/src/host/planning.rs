@@ -3,6 +3,7 @@
 use super::{Host, InFlight};
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
+use crate::generation::{self, Older};
 use crate::input::BatchInput;
 use crate::partition::Work;
 use crate::plan::{Plan, Settled};
@@ -71,10 +72,11 @@ impl Host {
         times: BatchTimes,
     ) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
-            self.last = Some(plan.clone());
-            self.settled = None;
+            self.set_last(plan.clone());
         }
+        let drained = self.drained(&plan.older)?;
         let work = Work {
+            drained,
             plan: Arc::new(plan),
             component,
             input: Arc::new(input),
@@ -121,6 +123,21 @@ impl Host {
             parameters: self.settings.parameters.to_string(),
             limits: self.settings.limits.clone(),
             batch_query: self.settings.batch_query,
+            generation: self.generations.current(),
+            older: self.generations.older().to_vec(),
+            sweep: self.generations.sweep(),
         }
+    }
+
+    /// A plan is in the log.
+    pub(super) fn set_last(&mut self, plan: Plan) {
+        self.generations.planned(&plan);
+        self.last = Some(plan);
+        self.settled = None;
+    }
+
+    /// The components that are drained, in the order of their numbers.
+    pub(super) fn drained(&self, older: &[Older]) -> Result<Vec<Arc<Component>>> {
+        generation::drained(older).map(|drained| self.components.get(&drained.digest, &self.component)).collect()
     }
 }

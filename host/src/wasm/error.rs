@@ -37,6 +37,8 @@ pub enum Reason {
     InvalidProgress,
     /// The state's schema is not one that the rule reads.
     UnreadableState,
+    /// The rule did not rewrite the state of an older schema.
+    MigrationFailed,
 }
 
 impl fmt::Display for Reason {
