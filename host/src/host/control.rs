@@ -52,7 +52,8 @@ impl Control {
         std::mem::take(&mut asked.has_news)
     }
 
-    /// Asks for another version of the rule, and waits for the batch boundary at which it takes effect.
+    /// Asks for another version of the rule, and waits for the batch boundary at which it takes effect. When nobody runs the host
+    /// now, it waits for the next run. A run that ends refuses what still waits.
     pub fn activate(&self, activation: Activation) -> Result<Swapped> {
         let (reply, replied) = sync_channel(1);
         let replaced = self.lock().activation.replace(Requested { activation, reply });
@@ -61,6 +62,11 @@ impl Control {
         }
         self.notify();
         replied.recv().context("the host ended before the activation took effect")?
+    }
+
+    /// Whether an activation waits for a batch boundary.
+    pub fn has_activation(&self) -> bool {
+        self.lock().activation.is_some()
     }
 
     /// The activation that was asked for.

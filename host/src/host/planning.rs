@@ -1,6 +1,7 @@
 //! Planning: what the next batch reads and under which clocks, written down before the partitions have it.
 
 use super::{Host, InFlight};
+use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::input::BatchInput;
@@ -74,18 +75,30 @@ impl Host {
             self.last = Some(plan.clone());
             self.settled = None;
         }
+        let awaited = self.awaited(&plan, &component, &input);
         let work = Work {
             plan: Arc::new(plan),
             component,
             input: Arc::new(input),
             delivered: self.delivered,
             shipped: self.shipped(),
+            cpu: self.settings.hosting.cpu.clone(),
+            log: Arc::clone(&self.settings.hosting.log),
+            envelope: self.envelope.clone(),
+            awaited,
             twice: self.settings.twice,
         };
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });
         Ok(())
+    }
+
+    /// What of a batch somebody waits for.
+    fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
+        let decisions = self.settings.hosting.decisions.as_ref()?;
+        let drops_late = component.description().timeout.allows_event_time() && !plan.batch_query;
+        decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
     }
 
     pub(super) fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {
