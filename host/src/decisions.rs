@@ -106,7 +106,8 @@ impl Decisions {
             let Some(sender) = asked.remove(&(record.range, record.line)) else { continue };
             let key = input.extracted.key_of(event);
             if late.is_some_and(|late| event.time_ms <= late.0) {
-                let message = format!("the event is late: the watermark of the batch before is {}", late.unwrap_or_default());
+                let message =
+                    format!("the event is late: the watermark of the batch before is {}", late.unwrap_or_default());
                 tell(&sender, plan, Some(key), "late", message);
                 continue;
             }

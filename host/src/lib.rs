@@ -50,6 +50,7 @@ pub mod plan;
 pub mod progress;
 pub mod release;
 pub mod rule_log;
+pub mod runner;
 pub mod scenario;
 pub mod service;
 pub mod sink;

@@ -2,7 +2,7 @@
 
 use super::{Host, Observer, POLL};
 use crate::clock::Stopwatch;
-use crate::event::{Millis, Positions};
+use crate::event::{BatchId, Millis, Positions};
 use crate::source::Source;
 use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,6 +121,33 @@ impl Host {
     /// so that it is opened when there is something to do. No batch may be running.
     pub fn waits_for(&self) -> Result<(Positions, Option<Millis>)> {
         Ok((self.plan_log.positions()?, self.next_due()?[0]))
+    }
+
+    /// How far each input was read by batches that all partitions have committed. No batch may be running.
+    pub fn committed_positions(&self) -> Result<Positions> {
+        let mut positions = self.plan_log.positions()?;
+        // The first range of an input's partition that is not committed comes last.
+        for plan in self.plan_log.from(self.uncommitted)?.iter().rev() {
+            for range in &plan.ranges {
+                positions.insert((range.input, range.file.clone()), range.from);
+            }
+        }
+        Ok(positions)
+    }
+
+    /// The last batch that all partitions have committed.
+    pub fn last_committed(&self) -> Option<BatchId> {
+        self.uncommitted.0.checked_sub(1).map(BatchId)
+    }
+
+    /// Keys with state or a timeout when the host was opened.
+    pub fn keys_at_start(&self) -> u64 {
+        self.workers.at_start().rows
+    }
+
+    /// The number that the next batch gets.
+    pub fn next_batch(&self) -> BatchId {
+        BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1))
     }
 
     /// Whether there is something to look at that tells nobody.

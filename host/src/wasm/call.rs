@@ -107,11 +107,8 @@ impl Sandbox {
             payload_ends: &groups.payload_ends,
             ext: &[],
         };
-        let called = drive(
-            self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns),
-            &time,
-            &limits,
-        );
+        let called =
+            drive(self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns), &time, &limits);
         let outcomes = match called {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(failure)) => {
@@ -177,11 +174,7 @@ fn new_store(component: &Component, limits: &Limits, context: &BatchContext) -> 
 
 /// Runs a call to its end on this thread. wasmtime gives control back now and then: then others may compute, and the deadline is
 /// looked at.
-fn drive<T>(
-    call: impl Future<Output = wasmtime::Result<T>>,
-    time: &CallTime,
-    limits: &Limits,
-) -> wasmtime::Result<T> {
+fn drive<T>(call: impl Future<Output = wasmtime::Result<T>>, time: &CallTime, limits: &Limits) -> wasmtime::Result<T> {
     let _computing = time.turn().begin();
     let mut call = pin!(call);
     let mut context = Context::from_waker(Waker::noop());

@@ -15,12 +15,7 @@ struct Play {
 
 impl Play {
     fn new(permits: usize) -> Self {
-        Play {
-            scheduler: Scheduler::new(permits),
-            now: Duration::ZERO,
-            computing: Vec::new(),
-            had: BTreeMap::new(),
-        }
+        Play { scheduler: Scheduler::new(permits), now: Duration::ZERO, computing: Vec::new(), had: BTreeMap::new() }
     }
 
     fn tenant(&mut self, weight: u32, cores: Option<f64>) -> usize {
