@@ -32,7 +32,7 @@ use crate::state::{Hold, PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use deliveries::Deliveries;
 use std::collections::VecDeque;
 use std::fs;
@@ -213,6 +213,11 @@ impl Host {
             let _ = self.finish_delivery(&AtomicBool::new(true), observer);
         }
         self.has_failed = ran.is_err();
+        if ran.is_err()
+            && let Some(requested) = self.settings.control.take_activation()
+        {
+            requested.reply(Err(anyhow!("the run failed before the activation took effect")));
+        }
         ran
     }
 
@@ -231,6 +236,11 @@ impl Host {
         let mut idle = Idle::default();
         loop {
             self.hold_back(stop, observer)?;
+            // A rule that is stopped takes an activation first: it is opened for that alone.
+            if self.settings.control.has_activation() {
+                self.settle_all(source, observer)?;
+                self.activate_what_was_asked();
+            }
             if stop.load(Ordering::Relaxed) {
                 break;
             }

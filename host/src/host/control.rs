@@ -58,7 +58,7 @@ impl Control {
     }
 
     /// Asks for another version of the rule, and waits for the batch boundary at which it takes effect. When nobody runs the host
-    /// now, it waits for the next run. A run that ends refuses what still waits.
+    /// now, it waits for the next run. A run that fails refuses what still waits.
     pub fn activate(&self, activation: Activation) -> Result<Swapped> {
         let (send, replied) = sync_channel(1);
         // Whoever asked may have gone.
@@ -73,6 +73,11 @@ impl Control {
             replaced.reply(Err(anyhow!("another activation came before this one took effect")));
         }
         self.notify();
+    }
+
+    /// Whether an activation waits for a batch boundary.
+    pub fn has_activation(&self) -> bool {
+        self.lock().activation.is_some()
     }
 
     /// Whether an activation waits for a batch boundary.

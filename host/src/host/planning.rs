@@ -94,6 +94,11 @@ impl Host {
         Ok(())
     }
 
+    /// The first batch without a plan.
+    pub fn next_batch(&self) -> BatchId {
+        BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1))
+    }
+
     /// What of a batch somebody waits for.
     fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
         let decisions = self.settings.hosting.decisions.as_ref()?;
@@ -102,7 +107,7 @@ impl Host {
     }
 
     pub(super) fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {
-        let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
+        let batch = self.next_batch();
         let settled = self.settled.map(|settled| settled.watermark);
         let at_least = watermark_at_least.into_iter().chain(settled).max();
         let watermark = self.next_watermark().map(|watermark| watermark.max(at_least.unwrap_or(watermark)));

@@ -31,10 +31,11 @@ impl Idle {
 }
 
 impl Host {
-    /// Lets time pass, and takes what is reported meanwhile.
+    /// Lets time pass, and takes what is reported and asked for meanwhile. No batch may be running.
     pub(super) fn pause(&mut self, pause: Duration, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
         let paused = Stopwatch::start();
         while paused.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+            self.activate_what_was_asked();
             let left = pause.saturating_sub(paused.elapsed());
             // Whoever is not told is not told to stop either.
             let step = if self.settings.hosting.is_told && !self.is_watching() { left } else { left.min(POLL) };
@@ -143,11 +144,6 @@ impl Host {
     /// Keys with state or a timeout when the host was opened.
     pub fn keys_at_start(&self) -> u64 {
         self.workers.at_start().rows
-    }
-
-    /// The number that the next batch gets.
-    pub fn next_batch(&self) -> BatchId {
-        BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1))
     }
 
     /// Whether there is something to look at that tells nobody.
