@@ -15,11 +15,12 @@
 //! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store; [`backup`] copies a data folder, and
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
-//! - [`service`] hosts the rules of many tenants in one process.
+//! - [`service`] hosts the rules of many tenants in one process, and [`api`] is how it is asked, over HTTP.
 //!
 //! [`event`], [`clock`], [`folder_lock`], [`generation`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
+pub mod api;
 pub mod backup;
 pub mod checkpoint;
 pub mod clock;

@@ -7,6 +7,7 @@
 
 pub mod backup;
 mod budget;
+pub mod catalogue;
 mod clean;
 mod damage;
 mod dead_letter_table;
