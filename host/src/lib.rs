@@ -15,6 +15,8 @@
 //! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store; [`backup`] copies a data folder, and
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
+//! - [`stream`] keeps the events that rules of the service read, and their outputs; [`fair`] shares the cores between tenants, and
+//!   [`runner`] opens a rule when there is something to do.
 //! - [`service`] hosts the rules of many tenants in one process, and [`api`] is how it is asked, over HTTP.
 //!
 //! [`event`], [`clock`], [`folder_lock`], [`generation`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
@@ -25,10 +27,13 @@ pub mod backup;
 pub mod checkpoint;
 pub mod clock;
 pub mod config;
+pub mod decisions;
 pub mod description;
+pub mod envelope;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod fair;
 pub mod fault;
 pub mod folder_lock;
 pub mod r#gen;
@@ -47,12 +52,15 @@ pub mod partition;
 pub mod plan;
 pub mod progress;
 pub mod release;
+pub mod rule_log;
+pub mod runner;
 pub mod scenario;
 pub mod service;
 pub mod sink;
 pub mod source;
 pub mod staged;
 pub mod state;
+pub mod stream;
 pub mod synced;
 pub mod wasm;
 pub mod watermark;

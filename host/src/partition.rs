@@ -5,14 +5,18 @@ mod migrating;
 mod run;
 
 use crate::clock::{Span, Stopwatch};
+use crate::decisions::Awaited;
+use crate::envelope::Envelope;
 use crate::evaluate::Version;
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
+use crate::fair::CpuShare;
 use crate::generation::{self, Drained, Mark, Owner, Owners};
 use crate::group::{BatchContext, TimeoutClock};
 use crate::grouped::Grouped;
 use crate::imported::ImportedRows;
 use crate::input::BatchInput;
 use crate::plan::Plan;
+use crate::rule_log::RuleLog;
 use crate::staged::Staged;
 use crate::state::{Budget, Commit, Hold, OutputBlock, PartitionDb, RowCounts, Shipped};
 use crate::wasm::Component;
@@ -44,6 +48,14 @@ pub struct Work {
     pub delivered: Option<BatchId>,
     /// How far batches lie in the checkpoint.
     pub shipped: Shipped,
+    /// Whose share of the cores it computes on.
+    pub cpu: CpuShare,
+    /// What the rule logs.
+    pub log: Arc<dyn RuleLog>,
+    /// What is written around outputs.
+    pub envelope: Option<Arc<Envelope>>,
+    /// The keys that somebody waits for.
+    pub awaited: Option<Arc<Awaited>>,
     /// Whether the batch is evaluated twice, for tests.
     pub twice: bool,
 }
@@ -80,6 +92,8 @@ pub struct PartitionReport {
     pub groups: u64,
     /// Of these, the ones called for their timeout.
     pub timeouts: u64,
+    /// Of all groups, the ones that failed.
+    pub failed_groups: u64,
     /// Calls into the rule.
     pub calls: u64,
     /// Fuel of all groups.
@@ -162,7 +176,7 @@ impl Partition {
         let id = self.id;
         let attempt = || format!("batch {batch} failed in partition {id}");
         let grouped = self.group(work).with_context(attempt)?;
-        let (staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
+        let (mut staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
         if work.twice {
             let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;
             ensure!(
@@ -172,7 +186,11 @@ impl Partition {
                 staged.first_difference(&again)
             );
         }
+        let decided = std::mem::take(&mut staged.decided);
         let report = self.commit(work, staged, report).with_context(attempt)?;
+        if let Some(awaited) = &work.awaited {
+            awaited.committed(&work.plan, decided);
+        }
         Ok(PartitionReport { worked: Some(working.span()), ..report })
     }
 
@@ -198,12 +216,15 @@ impl Partition {
     /// What the batch gives, without any trace of it in the partition.
     fn evaluate(&mut self, work: &Work, grouped: &Grouped) -> Result<(Staged, PartitionReport)> {
         let context = self.context(work);
+        // One place for all instances that the batch has here, one after another.
+        let _slot = work.cpu.slot();
         let mut staged = Staged::default();
         if self.id == PartitionId(0) {
             staged.dead_letters = work.input.rejected();
         }
         let description = work.component.description();
         let mut run = Run {
+            partition: self.id,
             imported: ImportedRows::new(&work.input, self.id, description, &mut staged.dead_letters),
             db: &mut self.db,
             work,

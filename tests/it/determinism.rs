@@ -127,6 +127,7 @@ fn settings(config: &Config, folder: &Path, (partitions, threads): (u32, usize),
         overlay_budget: Default::default(),
         twice: true,
         control: Default::default(),
+        hosting: Default::default(),
     }
 }
 

@@ -139,6 +139,7 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         overlay_budget: Default::default(),
         twice: false,
         control: Default::default(),
+        hosting: Default::default(),
         threads: 2,
         batch_query: false,
         checkpoint: None,

@@ -291,6 +291,7 @@ fn host_settings(
         overlay_budget: Budget::new(config.overlay_bytes_max),
         twice: false,
         control: Default::default(),
+        hosting: Default::default(),
         delivery: Delivery {
             outbox_bytes_max: config.outbox_bytes_max,
             retry: config.webhook.as_ref().map_or_else(Retry::default, |webhook| Retry {

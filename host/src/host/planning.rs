@@ -1,6 +1,7 @@
 //! Planning: what the next batch reads and under which clocks, written down before the partitions have it.
 
 use super::{Host, InFlight};
+use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::generation::{self, Older};
@@ -80,6 +81,7 @@ impl Host {
             self.set_last(plan.clone());
         }
         let drained = self.drained(&plan.older)?;
+        let awaited = self.awaited(&plan, &component, &input);
         let work = Work {
             drained,
             plan: Arc::new(plan),
@@ -87,6 +89,10 @@ impl Host {
             input: Arc::new(input),
             delivered: self.delivered,
             shipped: self.shipped(),
+            cpu: self.settings.hosting.cpu.clone(),
+            log: Arc::clone(&self.settings.hosting.log),
+            envelope: self.envelope.clone(),
+            awaited,
             twice: self.settings.twice,
         };
         self.workers.run(&work)?;
@@ -96,8 +102,15 @@ impl Host {
     }
 
     /// The first batch without a plan.
-    pub(super) fn next_batch(&self) -> BatchId {
+    pub fn next_batch(&self) -> BatchId {
         BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1))
+    }
+
+    /// What of a batch somebody waits for.
+    fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
+        let decisions = self.settings.hosting.decisions.as_ref()?;
+        let drops_late = component.description().timeout.allows_event_time() && !plan.batch_query;
+        decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
     }
 
     pub(super) fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {

@@ -1,6 +1,6 @@
 //! [`Settings`]: what a host is made of.
 
-use super::{Control, Delivery};
+use super::{Control, Delivery, Hosting};
 use crate::checkpoint::CheckpointSettings;
 use crate::config;
 use crate::description::{Description, TimeoutKind};
@@ -45,6 +45,8 @@ pub struct Settings {
     pub twice: bool,
     /// What others ask of the host while it runs.
     pub control: Arc<Control>,
+    /// How it shares its process with others.
+    pub hosting: Hosting,
     /// How outputs are delivered.
     pub delivery: Delivery,
 }

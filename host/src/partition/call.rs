@@ -2,10 +2,11 @@
 
 use super::{PartitionReport, Work};
 use crate::evaluate::Evaluated;
+use crate::event::PartitionId;
 use crate::generation::{Generation, Mark};
 use crate::group::{GROUP_TIMED_OUT, GroupColumns, item};
 use crate::grouped::Grouped;
-use crate::staged::{GroupBefore, Staged};
+use crate::staged::{Calling, GroupBefore, Staged};
 use crate::state::Loaded;
 use crate::state::partition_db::Thresholds;
 use crate::wasm::{CallError, Component};
@@ -62,6 +63,7 @@ pub(super) struct Taking<'r> {
     pub thresholds: Thresholds,
     /// The version that is called.
     pub component: &'r Component,
+    pub partition: PartitionId,
 }
 
 impl Taking<'_> {
@@ -87,9 +89,13 @@ impl Taking<'_> {
         let input = &self.work.input;
         let events = || numbers.iter().map(|&number| input.dead_event(input.event(number))).collect();
         self.report.fuel += evaluated.fuel;
+        let calling = Calling { work: self.work, partition: self.partition, component: &self.work.component };
         match &evaluated.outcome {
-            Ok(outcome) => self.staged.take(&before, outcome, self.work, evaluated.fuel, events),
-            Err(error) => self.staged.take_failure(&before, error, evaluated.fuel, events()),
+            Ok(outcome) => self.staged.take(&before, outcome, calling, evaluated.fuel, events),
+            Err(error) => {
+                self.report.failed_groups += 1;
+                self.staged.take_failure(&before, error, evaluated.fuel, calling, events());
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use super::call::{Call, LoadedGroup, Migration, Taking};
 use super::{PartitionReport, Work};
 use crate::evaluate::Evaluator;
+use crate::event::PartitionId;
 use crate::generation::{Owner, Owners};
 use crate::group::{BatchContext, GROUP_INITIAL, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, TimeoutClock};
 use crate::grouped::Grouped;
@@ -23,6 +24,7 @@ pub(super) const BYTES_PER_CALL: usize = 1024 * 1024;
 
 /// One batch in one partition while it runs.
 pub(super) struct Run<'a> {
+    pub partition: PartitionId,
     pub db: &'a mut PartitionDb,
     pub work: &'a Work,
     pub grouped: &'a Grouped,
@@ -47,7 +49,10 @@ impl Runner<'_> {
     /// One for each version that the work names.
     pub fn all<'a>(work: &'a Work, context: &'a BatchContext) -> Vec<Runner<'a>> {
         work.versions()
-            .map(|version| Runner { evaluator: Evaluator::new(version, context), call: Call::default() })
+            .map(|version| Runner {
+                evaluator: Evaluator::new(version, context, &work.cpu, &*work.log),
+                call: Call::default(),
+            })
             .collect()
     }
 }
@@ -280,10 +285,11 @@ impl<'a> Run<'a> {
 
     /// The evaluator of a version, and where its outcomes go.
     fn parts(&mut self, runner: usize) -> (&mut Evaluator<'a>, Taking<'_>) {
-        let Run { runners, staged, report, work, grouped, thresholds, .. } = self;
+        let Run { partition, runners, staged, report, work, grouped, thresholds, .. } = self;
         let evaluator = &mut runners[runner].evaluator;
         let component = evaluator.version().component;
-        (evaluator, Taking { staged, report, work, grouped, thresholds: *thresholds, component })
+        let thresholds = *thresholds;
+        (evaluator, Taking { staged, report, work, grouped, thresholds, component, partition: *partition })
     }
 }
 

@@ -7,12 +7,13 @@ use super::bindings::migration::exports::keyfold::rule::migration::Guest as Migr
 use super::component::Component;
 use super::error::{CallError, Reason};
 use super::migrated::Migrated;
-use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
-use crate::clock::Deadline;
-use crate::description::{Form, TimeoutKind};
+use super::store::{CallTime, FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
+use crate::description::{Description, Form, TimeoutKind};
+use crate::fair::Turn;
 use crate::group::{BatchContext, GroupColumns};
 use crate::limits::Limits;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use wasmtime::{Store, Trap};
 
@@ -32,6 +33,8 @@ pub struct Sandbox {
     rule: Rule,
     /// None when the component exports none.
     migration: Option<Migration>,
+    /// With which it computes.
+    turn: Arc<Turn>,
     /// What its description allows its answers to be.
     form: Form,
     timeout: TimeoutKind,
@@ -45,23 +48,31 @@ impl Sandbox {
         parameters: &[u8],
         context: &BatchContext,
     ) -> Result<Self, CallError> {
+        Self::start_on(&Arc::default(), component, limits, parameters, context)
+    }
+
+    /// A fresh instance with its parameters set, which computes when it is its turn.
+    pub fn start_on(
+        turn: &Arc<Turn>,
+        component: &Component,
+        limits: &Limits,
+        parameters: &[u8],
+        context: &BatchContext,
+    ) -> Result<Self, CallError> {
         let mut store = new_store(component, limits, context)?;
-        let deadline = Deadline::after(limits.call_deadline());
-        let (rule, migration) =
-            drive(instantiate(component, &mut store), deadline, limits).map_err(|error| explain(&mut store, error))?;
-        let description = component.description();
-        let mut sandbox = Sandbox { store, rule, migration, form: description.form, timeout: description.timeout };
-        sandbox.configure(parameters, deadline)?;
+        let time = CallTime::start(turn, limits);
+        let started = drive(instantiate(component, &mut store), &time, limits);
+        let (rule, migration) = started.map_err(|error| explain(&mut store, error))?;
+        let Description { form, timeout, .. } = *component.description();
+        let mut sandbox = Sandbox { store, rule, migration, turn: Arc::clone(turn), form, timeout };
+        sandbox.configure(parameters, &time)?;
         Ok(sandbox)
     }
 
-    fn configure(&mut self, parameters: &[u8], deadline: Deadline) -> Result<(), CallError> {
+    fn configure(&mut self, parameters: &[u8], time: &CallTime) -> Result<(), CallError> {
         let limits = self.store.data().limits.clone();
-        let configured = drive(
-            self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters),
-            deadline,
-            &limits,
-        );
+        let configured =
+            drive(self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters), time, &limits);
         match configured {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => Err(CallError::new(
@@ -75,9 +86,9 @@ impl Sandbox {
     /// Runs the rule over groups. After an error the sandbox must be dropped.
     pub fn call(&mut self, context: &BatchContext, groups: &GroupColumns) -> Result<Answer, CallError> {
         let limits = self.store.data().limits.clone();
-        let deadline = Deadline::after(limits.call_deadline());
+        let time = CallTime::start(&self.turn, &limits);
         let events = (0..groups.len()).map(|group| groups.events_of(group)).collect();
-        prepare(&mut self.store, events, groups.payload_ends.len() as u64, &limits, deadline)?;
+        prepare(&mut self.store, events, groups.payload_ends.len() as u64, &limits, time.clone())?;
         let batch = contract::Batch {
             partition: context.partition.0,
             id: context.batch.0,
@@ -101,11 +112,8 @@ impl Sandbox {
             payload_ends: &groups.payload_ends,
             ext: &[],
         };
-        let called = drive(
-            self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns),
-            deadline,
-            &limits,
-        );
+        let called =
+            drive(self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns), &time, &limits);
         let outcomes = match called {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(failure)) => {
@@ -138,10 +146,10 @@ impl Sandbox {
             return Err(CallError::new(Reason::MigrationFailed, "the rule exports no migration"));
         };
         let limits = self.store.data().limits.clone();
-        let deadline = Deadline::after(limits.call_deadline());
+        let time = CallTime::start(&self.turn, &limits);
         let to_schema = component.description().state_schema;
         // A rule may say which state it works on as it says which group: each is entered with the fuel of a group without events.
-        prepare(&mut self.store, vec![0; states.len()], 0, &limits, deadline)?;
+        prepare(&mut self.store, vec![0; states.len()], 0, &limits, time.clone())?;
         let mut ends = Vec::with_capacity(states.len());
         let mut end = 0;
         for state in states {
@@ -150,7 +158,7 @@ impl Sandbox {
         }
         let bytes = states.concat();
         let called =
-            drive(migration.call_migrate(&mut self.store, from_schema, to_schema, &bytes, &ends), deadline, &limits);
+            drive(migration.call_migrate(&mut self.store, from_schema, to_schema, &bytes, &ends), &time, &limits);
         match called {
             Ok(Ok(migrated)) => Migrated::check(migrated.states, migrated.state_ends, states.len(), &limits),
             Ok(Err(failure)) => {
@@ -175,13 +183,13 @@ fn prepare(
     events: Vec<u32>,
     events_total: u64,
     limits: &Limits,
-    deadline: Deadline,
+    time: CallTime,
 ) -> Result<(), CallError> {
     // A rule that never says where it is gets the fuel of one group with all the events; when that does not do, the
     // call fails and its groups are tried in smaller calls.
     let fuel = limits.fuel(events_total);
     let data = store.data_mut();
-    data.meter = Meter { events, budget: fuel, deadline: Some(deadline), ..Meter::default() };
+    data.meter = Meter { events, budget: fuel, time: Some(time), ..Meter::default() };
     data.log = Log::default();
     store.set_fuel(fuel).map_err(|error| CallError::new(Reason::Trap, error.to_string()))
 }
@@ -200,10 +208,10 @@ async fn instantiate(
 /// The description document of a component, from an instance made for it.
 pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Vec<u8>, CallError> {
     let mut store = new_store(component, limits, context)?;
-    let deadline = Deadline::after(limits.call_deadline());
-    let started = drive(instantiate(component, &mut store), deadline, limits);
+    let time = CallTime::start(&Arc::default(), limits);
+    let started = drive(instantiate(component, &mut store), &time, limits);
     let (rule, _) = started.map_err(|error| explain(&mut store, error))?;
-    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), deadline, limits);
+    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), &time, limits);
     described.map_err(|error| explain(&mut store, error))
 }
 
@@ -218,18 +226,16 @@ fn new_store(component: &Component, limits: &Limits, context: &BatchContext) -> 
     Ok(store)
 }
 
-/// Runs a call to its end on this thread. wasmtime gives control back now and then, which is when the deadline is looked at.
-fn drive<T>(
-    call: impl Future<Output = wasmtime::Result<T>>,
-    deadline: Deadline,
-    limits: &Limits,
-) -> wasmtime::Result<T> {
+/// Runs a call to its end on this thread. wasmtime gives control back now and then: then others may compute, and the deadline is
+/// looked at.
+fn drive<T>(call: impl Future<Output = wasmtime::Result<T>>, time: &CallTime, limits: &Limits) -> wasmtime::Result<T> {
+    let _computing = time.turn().begin();
     let mut call = pin!(call);
     let mut context = Context::from_waker(Waker::noop());
     loop {
         match call.as_mut().poll(&mut context) {
             Poll::Ready(result) => return result,
-            Poll::Pending if deadline.passed() => return Err(deadline_passed(limits)),
+            Poll::Pending if time.is_over() => return Err(deadline_passed(limits)),
             Poll::Pending => {}
         }
     }

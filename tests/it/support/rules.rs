@@ -158,6 +158,7 @@ impl Setup {
             overlay_budget: Budget::new(self.overlay_bytes_max),
             twice: true,
             control: Default::default(),
+            hosting: Default::default(),
             delivery: Delivery::default(),
         };
         let host =
