@@ -27,5 +27,6 @@ mod sources;
 mod spark;
 mod state_readers;
 mod support;
+mod swap;
 mod tidy;
 mod upgrade;
