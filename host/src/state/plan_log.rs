@@ -8,7 +8,7 @@ use super::{Hold, RefusedOutput, clean, hold, meta_table, progress_table, refuse
 use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::fault;
-use crate::plan::{Identity, Plan, Settled};
+use crate::plan::{Activated, Identity, Plan, Settled};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ const META_SETTLED: &str = "settled";
 const META_SYNCS: &str = "syncs";
 const META_DESCRIPTION: &str = "description";
 const META_CLAIMS: &str = "claims";
+/// An activation that came after the last plan; what it says holds until a plan says more.
+const META_ACTIVATED: &str = "activated";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -132,15 +134,28 @@ impl PlanLog {
 
     /// Keeps what the rule says of itself, so that its states can be read without it.
     pub fn set_description(&self, description: &Description) -> Result<()> {
-        // The schema of the parameters can be a megabyte, and says nothing about states.
-        let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
         let write = || -> Result<()> {
             let transaction = self.connection.unchecked_transaction()?;
-            meta_table::set(&transaction, META_DESCRIPTION, serde_json::to_string(&kept)?)?;
+            set_description(&transaction, description)?;
             clean::clear(&transaction)?;
             Ok(transaction.commit()?)
         };
         write().map_err(|error| hold::ended_by_sync(&self.path, error))
+    }
+
+    /// Writes an activation down, with what its version says of itself, before any batch runs with it.
+    pub fn set_activated(&mut self, activated: &Activated, description: &Description) -> Result<()> {
+        self.write(|transaction| {
+            set_description(transaction, description)?;
+            meta_table::set(transaction, META_ACTIVATED, serde_json::to_string(activated)?)
+        })
+        .context("failed to write the activation")
+    }
+
+    /// The activation that was written last.
+    pub fn activated(&self) -> Result<Option<Activated>> {
+        let found: Option<String> = meta_table::get(&self.connection, META_ACTIVATED)?;
+        found.map(|text| serde_json::from_str(&text).context("failed to read the last activation")).transpose()
     }
 
     /// What the rule of a data folder says of itself, without the schema of its parameters.
@@ -363,6 +378,12 @@ impl Drop for PlanLog {
             clean::close(&self.connection, &self.path);
         }
     }
+}
+
+fn set_description(connection: &Connection, description: &Description) -> Result<()> {
+    // The schema of the parameters can be a megabyte, and says nothing about states.
+    let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
+    meta_table::set(connection, META_DESCRIPTION, serde_json::to_string(&kept)?)
 }
 
 fn set_delivered(connection: &Connection, delivered: Option<BatchId>) -> Result<()> {
