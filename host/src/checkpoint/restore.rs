@@ -260,7 +260,7 @@ fn restore_imports(
     folder: &Path,
     faults: &mut Vec<Fault>,
 ) -> Result<()> {
-    let named = |plan: &crate::plan::Plan| {
+    let named = |plan: &Plan| {
         let imports = plan.ranges.iter().filter(|range| range.input == InputId::IMPORTS);
         imports.map(|range| range.file.clone()).collect::<Vec<_>>()
     };

@@ -15,6 +15,6 @@ pub mod migration {
         inline: "package keyfold:host; world migrator { export keyfold:rule/migration@0.1.0; }",
         world: "keyfold:host/migrator",
         exports: { default: async },
-        ownership: Borrowing { duplicate_if_necessary: true },
+        ownership: Owning,
     });
 }

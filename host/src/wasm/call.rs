@@ -163,7 +163,9 @@ impl Sandbox {
             Ok(Ok(migrated)) => Migrated::check(migrated.states, migrated.state_ends, states.len(), &limits),
             Ok(Err(failure)) => {
                 let text = shortened(failure.message.as_bytes());
-                Err(CallError::new(Reason::CallRefused, format!("the rule refused with code {}: {text}", failure.code)))
+                let message = format!("the rule refused with code {}: {text}", failure.code);
+                let group = self.store.data().meter.group;
+                Err(CallError { group, ..CallError::new(Reason::CallRefused, message) })
             }
             Err(error) => Err(explain(&mut self.store, error)),
         }
