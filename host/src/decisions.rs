@@ -202,7 +202,13 @@ impl Awaited {
 /// Tells that an event is late.
 fn tell_late(sender: &SyncSender<Decided>, plan: &Plan, key: &[u8]) {
     let watermark = plan.late_watermark.unwrap_or_default();
-    tell(sender, plan, Some(key), "late", format!("the event is late: the watermark of the batch before is {watermark}"));
+    tell(
+        sender,
+        plan,
+        Some(key),
+        "late",
+        format!("the event is late: the watermark of the batch before is {watermark}"),
+    );
 }
 
 /// Tells that an event cannot be handled.
