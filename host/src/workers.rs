@@ -105,7 +105,9 @@ impl Workers {
     pub fn report(&self) -> Result<Option<(PartitionId, BatchId, PartitionReport)>> {
         match self.reports.try_recv() {
             Ok(Report::Done(partition, batch, report)) => Ok(Some((partition, batch, *report?))),
-            Ok(Report::NextDue(_) | Report::Example(_)) => Err(anyhow!("a partition answered a question that was not asked")),
+            Ok(Report::NextDue(_) | Report::Example(_)) => {
+                Err(anyhow!("a partition answered a question that was not asked"))
+            }
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(anyhow!("all partition threads have ended")),
         }
