@@ -106,6 +106,12 @@ impl Service {
         not_yet()
     }
 
+    /// Whether the caller may do this to that, before anything else is looked at; a refusal is in the audit where it belongs there.
+    pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
+        let _ = target;
+        if operation.allows(caller.role) { Ok(()) } else { Err(ServiceError::forbidden("the token's role does not allow it")) }
+    }
+
     /// Who the caller is.
     pub fn whoami(&self, caller: &Caller) -> Answer<WhoAmI> {
         let _ = caller;

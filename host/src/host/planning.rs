@@ -80,8 +80,8 @@ impl Host {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.set_last(plan.clone());
         }
-        let drained = self.drained(&plan.older)?;
         let awaited = self.awaited(&plan, &component, &input);
+        let drained = self.drained(&plan.older)?;
         let work = Work {
             drained,
             plan: Arc::new(plan),
@@ -109,7 +109,9 @@ impl Host {
     /// What of a batch somebody waits for.
     fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
         let decisions = self.settings.hosting.decisions.as_ref()?;
-        let drops_late = component.description().timeout.allows_event_time() && !plan.batch_query;
+        // With versions that are drained, it depends on the key.
+        let is_one = generation::drained(&plan.older).next().is_none();
+        let drops_late = is_one && component.description().timeout.allows_event_time() && !plan.batch_query;
         decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
     }
 

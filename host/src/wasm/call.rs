@@ -31,10 +31,10 @@ const FLAG_BATCH_QUERY: u32 = 1 << 2;
 pub struct Sandbox {
     store: Store<StoreData>,
     rule: Rule,
-    /// None when the component exports none.
-    migration: Option<Migration>,
     /// With which it computes.
     turn: Arc<Turn>,
+    /// None when the component exports none.
+    migration: Option<Migration>,
     /// What its description allows its answers to be.
     form: Form,
     timeout: TimeoutKind,
@@ -64,7 +64,7 @@ impl Sandbox {
         let started = instantiate(component, &mut store, &time, limits);
         let (rule, migration) = started.map_err(|error| explain(&mut store, error))?;
         let Description { form, timeout, .. } = *component.description();
-        let mut sandbox = Sandbox { store, rule, migration, turn: Arc::clone(turn), form, timeout };
+        let mut sandbox = Sandbox { store, rule, turn: Arc::clone(turn), migration, form, timeout };
         sandbox.configure(parameters, &time)?;
         Ok(sandbox)
     }
