@@ -10,7 +10,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Times that a test can wait for.
-const HASTY: &str = "[http]\nheader-timeout = '300ms'\nbody-timeout = '300ms'\nconnections = 32\nheader-bytes = 16384\n";
+const HASTY: &str =
+    "[http]\nheader-timeout = '300ms'\nbody-timeout = '300ms'\nconnections = 32\nheader-bytes = 16384\n";
 
 fn connect(served: &Served) -> TcpStream {
     let stream = TcpStream::connect(served.url.trim_start_matches("http://")).expect("it listens");
@@ -130,8 +131,11 @@ fn bodies_that_are_not_what_they_say_are_refused_with_reasons() {
     let upload = |kind: &str, body: &str| admin.send(Method::POST, "/v1/rules/r/versions", kind, body.to_owned());
     upload("application/json", "{}").with_status(415);
     upload("multipart/form-data", "x").with_status(400);
-    upload("multipart/form-data; boundary=b", "--b\r\ncontent-disposition: form-data; name=\"other\"\r\n\r\nx\r\n--b--\r\n")
-        .with_status(400);
+    upload(
+        "multipart/form-data; boundary=b",
+        "--b\r\ncontent-disposition: form-data; name=\"other\"\r\n\r\nx\r\n--b--\r\n",
+    )
+    .with_status(400);
     let send = |kind: &str, body: &str| admin.send(Method::POST, "/v1/streams/s/events", kind, body.to_owned()).status;
     assert_eq!(send("text/plain", "{}"), 415);
     assert_eq!(send("application/x-ndjson", "{}\n{"), 400);
@@ -161,7 +165,9 @@ fn too_many_requests_and_events_are_told_when_to_come_again() {
     wait_until("events are too many", || {
         let keys = vec!["k"; 10];
         let reply = admin.send(Method::POST, "/v1/streams/s/events", "application/x-ndjson", lines(keys));
-        if reply.status == 429 { said = reply.problem() }
+        if reply.status == 429 {
+            said = reply.problem()
+        }
         said.contains("events")
     });
 }

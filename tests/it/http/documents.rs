@@ -23,7 +23,8 @@ fn run(blocks: &[String]) -> String {
     let home = tempfile::tempdir().expect("a folder can be made");
     let examples = home.path().join("examples");
     std::os::unix::fs::symlink(command::root().join("examples"), examples).expect("a link can be made");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("there are free ports").port();
+    let port =
+        TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("there are free ports").port();
     // What the shell has started ends with it.
     let script = format!("set -e\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{}", blocks.concat());
     let script = script.replace("127.0.0.1:8420", &format!("127.0.0.1:{port}"));
@@ -59,7 +60,18 @@ fn the_configuration_of_the_page_is_one_and_shows_every_setting() {
     let blocks = blocks(&page, "toml");
     let settings = ServerSettings::parse(&blocks[0]).expect("it is right");
     assert_eq!(settings.http, ServerSettings::default().http, "it shows the defaults");
-    for setting in ["data", "listen", "admin-token-file", "log", "log-json", "otlp", "insecure-http", "[tls]", "[http]", "[quotas]"] {
+    for setting in [
+        "data",
+        "listen",
+        "admin-token-file",
+        "log",
+        "log-json",
+        "otlp",
+        "insecure-http",
+        "[tls]",
+        "[http]",
+        "[quotas]",
+    ] {
         assert!(blocks[0].contains(setting), "{setting} is not shown");
     }
 }

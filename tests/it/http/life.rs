@@ -59,7 +59,9 @@ fn a_component_that_is_no_rule_is_refused_and_cannot_be_activated() {
     let [admin, ..] = served.tenant("acme");
     admin.put("/v1/streams/s", json!({})).ok();
     admin.put("/v1/rules/r", manifest("s")).ok();
-    for (guest, part) in [("asks-for-network", "evil:net"), ("describe-garbage", "description"), ("wrong-world", "export")] {
+    for (guest, part) in
+        [("asks-for-network", "evil:net"), ("describe-garbage", "description"), ("wrong-world", "export")]
+    {
         let version = upload(&admin, "r", rules::guest(guest));
         assert_eq!(version["status"], "refused", "{version}");
         assert!(version["reason"].as_str().is_some_and(|reason| reason.contains(part)), "{version}");
@@ -77,7 +79,8 @@ fn a_form_brings_the_same_version_as_the_bytes_alone() {
     admin.put("/v1/streams/s", json!({})).ok();
     admin.put("/v1/rules/r", manifest("s")).ok();
     let component = rules::guest("no-imports");
-    let mut form = b"--b\r\ncontent-disposition: form-data; name=\"component\"; filename=\"rule.wasm\"\r\n\r\n".to_vec();
+    let mut form =
+        b"--b\r\ncontent-disposition: form-data; name=\"component\"; filename=\"rule.wasm\"\r\n\r\n".to_vec();
     form.extend_from_slice(&component);
     form.extend_from_slice(b"\r\n--b--\r\n");
     let formed = admin.send(Method::POST, "/v1/rules/r/versions", "multipart/form-data; boundary=b", form).ok();
@@ -141,7 +144,9 @@ fn metrics_show_a_tenant_its_own_and_the_platform_all() {
     run_guest(&one, "r", "s", "no-imports");
     run_guest(&other, "q", "s", "no-imports");
     send(&one, "s", &lines(["a"]));
-    wait_until("the key is counted", || one.get("/metrics").text.contains("keyfold_state_keys{tenant=\"one\",rule=\"r\"} 1"));
+    wait_until("the key is counted", || {
+        one.get("/metrics").text.contains("keyfold_state_keys{tenant=\"one\",rule=\"r\"} 1")
+    });
     let text = one.get("/metrics").with_status(200).text;
     assert!(!text.contains("other") && text.ends_with("# EOF\n"), "{text}");
     let all = served.platform.get("/metrics").text;

@@ -32,7 +32,9 @@ fn run(served: &Served, ask: &Ask, args: &[&str]) {
     call.arg("run").arg(format!("{}/openapi.json", served.url)).current_dir(served.folder());
     call.arg("--header").arg(format!("Authorization: Bearer {}", ask.token.as_deref().expect("it has a token")));
     call.args(["--checks", "all", "--seed", SEED, "--max-time", SECONDS, "--request-timeout", "20", "--workers", "2"]);
-    call.args(["--generation-deterministic", "--no-color"]).args(args).env("HYPOTHESIS_STORAGE_DIRECTORY", served.folder());
+    call.args(["--generation-deterministic", "--no-color"])
+        .args(args)
+        .env("HYPOTHESIS_STORAGE_DIRECTORY", served.folder());
     let output = call.output().expect("it was installed");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -59,5 +61,8 @@ fn install() -> PathBuf {
 fn done(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "Schemathesis, in {REQUIREMENTS}, needs Python 3 with venv, and a network the first time: {said}");
+    assert!(
+        output.status.success(),
+        "Schemathesis, in {REQUIREMENTS}, needs Python 3 with venv, and a network the first time: {said}"
+    );
 }

@@ -15,7 +15,10 @@ const CLIENTS: usize = 4;
 const ENOUGH: usize = 200;
 
 /// Sends events from several clients until the server is gone. Returns the keys that were answered for.
-fn load(served: Served, end: impl FnOnce(Served) -> super::served::Stopped + Send) -> (BTreeSet<String>, super::served::Stopped) {
+fn load(
+    served: Served,
+    end: impl FnOnce(Served) -> super::served::Stopped + Send,
+) -> (BTreeSet<String>, super::served::Stopped) {
     let [_, author, ..] = served.tenant("acme");
     author.put("/v1/streams/s", json!({})).ok();
     let (answered, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -31,7 +34,8 @@ fn load(served: Served, end: impl FnOnce(Served) -> super::served::Stopped + Sen
                         }
                         let key = format!("{client}-{number}");
                         let request = author.request(Method::POST, "/v1/streams/s/events");
-                        let request = request.header("content-type", "application/x-ndjson").body(lines([key.as_str()]));
+                        let request =
+                            request.header("content-type", "application/x-ndjson").body(lines([key.as_str()]));
                         match request.send().map(Reply::of) {
                             Ok(reply) if reply.status == 200 => {
                                 keys.push(key);
@@ -57,7 +61,8 @@ fn load(served: Served, end: impl FnOnce(Served) -> super::served::Stopped + Sen
 fn stored(served: &Served) -> BTreeSet<String> {
     let reader = served.platform.with(&served.token("acme", "look", "reader"));
     let events = events(&reader, "s");
-    let keys: BTreeSet<String> = events.iter().map(|event| event["key"].as_str().expect("it has one").to_owned()).collect();
+    let keys: BTreeSet<String> =
+        events.iter().map(|event| event["key"].as_str().expect("it has one").to_owned()).collect();
     assert_eq!(keys.len(), events.len(), "nothing is there twice");
     keys
 }
@@ -91,7 +96,8 @@ fn after_a_kill_rules_go_on_where_they_were_and_put_out_everything_once() {
     let mut stopped = None;
     let mut server = Some(served);
     for round in 0..3 {
-        let served = server.take().unwrap_or_else(|| stopped.take().map(super::served::Stopped::start).expect("one of both"));
+        let served =
+            server.take().unwrap_or_else(|| stopped.take().map(super::served::Stopped::start).expect("one of both"));
         let keys: Vec<String> = (0..50).map(|number| format!("k{round}-{number}")).collect();
         send(&served.nobody().with(&token), "s", &lines(keys.iter().map(String::as_str)));
         stopped = Some(served.kill());

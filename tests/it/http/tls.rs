@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Writes a certificate for this machine and its key. Returns the certificate.
 fn certificate(folder: &Path) -> String {
     let key = KeyPair::generate().expect("a key can be made");
-    let params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).expect("the names are right");
+    let params =
+        CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).expect("the names are right");
     let certificate = params.self_signed(&key).expect("it can be signed").pem();
     fs::write(folder.join("key.pem"), key.serialize_pem()).expect("the disk has room");
     fs::write(folder.join("certificate.pem"), &certificate).expect("the disk has room");
