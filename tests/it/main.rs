@@ -13,6 +13,7 @@ mod damage;
 mod determinism;
 mod docs;
 mod edits;
+mod http;
 mod imports;
 mod input;
 mod model;
