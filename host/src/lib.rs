@@ -15,6 +15,7 @@
 //! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store; [`backup`] copies a data folder, and
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
+//! - [`stream`] keeps the events that rules of the service read, and their outputs.
 //! - [`service`] hosts the rules of many tenants in one process.
 //!
 //! [`event`], [`clock`], [`folder_lock`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
@@ -51,6 +52,7 @@ pub mod sink;
 pub mod source;
 pub mod staged;
 pub mod state;
+pub mod stream;
 pub mod synced;
 pub mod wasm;
 pub mod watermark;

@@ -4,11 +4,13 @@
 mod files;
 mod memory;
 mod stdout;
+mod stream;
 pub mod webhook;
 
 pub use files::FilesSink;
 pub use memory::MemorySink;
 pub use stdout::StdoutSink;
+pub use stream::StreamSink;
 pub use webhook::WebhookSink;
 
 use crate::event::{BatchId, PartitionId};
