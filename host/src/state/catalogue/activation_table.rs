@@ -3,7 +3,7 @@
 use super::{Change, RuleId};
 use crate::event::{BatchId, Millis};
 use anyhow::Result;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 pub(super) const SCHEMA: &str = "
     -- A row is written before the rule is asked to run the version, so that a crash between forgets neither. Of each rule one row at
@@ -21,6 +21,10 @@ pub(super) const SCHEMA: &str = "
         state TEXT NOT NULL,
         status TEXT NOT NULL CHECK (status IN ('wanted', 'active', 'failed')),
         batch INTEGER,
+        -- The generation of the states that it writes: tells whether the rule knew of it, when a crash came before it was noted here.
+        generation INTEGER,
+        -- Whether its first batches went well, so that it is not taken back any more.
+        proven INTEGER NOT NULL DEFAULT 0,
         reason TEXT
     ) STRICT;
     CREATE INDEX activation_rule ON activation (rule, id);
@@ -71,9 +75,20 @@ pub struct ActivationRow {
     pub status: ActivationStatus,
     /// The first batch that ran with it.
     pub batch: Option<BatchId>,
+    /// The generation of the states that it writes.
+    pub generation: Option<u8>,
+    /// Whether its first batches went well.
+    pub is_proven: bool,
 }
 
-const COLUMNS: &str = "id, rule, time, by, digest, from_digest, parameters, limits, state, status, batch, reason";
+impl ActivationRow {
+    /// Whether it took effect.
+    pub fn took_effect(&self) -> bool {
+        self.status == ActivationStatus::Active
+    }
+}
+
+const COLUMNS: &str = "id, rule, time, by, digest, from_digest, parameters, limits, state, status, batch, reason, generation, proven";
 
 impl Change<'_> {
     /// The last activation of each rule that did not fail: what is to run.
@@ -84,14 +99,6 @@ impl Change<'_> {
         ))?;
         let rows = statement.query_map([], of_row)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// The last activation of a rule that took effect.
-    pub fn active(&self, rule: &RuleId) -> Result<Option<ActivationRow>> {
-        let mut statement = self.transaction.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM activation WHERE rule = ?1 AND status = 'active' ORDER BY id DESC LIMIT 1"
-        ))?;
-        Ok(statement.query_row([rule.as_str()], of_row).optional()?)
     }
 
     /// The activations of a rule, newest first.
@@ -123,10 +130,15 @@ impl Change<'_> {
     }
 
     /// Notes that an activation took effect with this batch.
-    pub fn activation_took_effect(&self, id: i64, batch: BatchId) -> Result<()> {
-        let mut statement =
-            self.transaction.prepare_cached("UPDATE activation SET status = 'active', batch = ?2 WHERE id = ?1")?;
-        statement.execute(params![id, batch.0])?;
+    pub fn activation_took_effect(&self, id: i64, batch: BatchId, generation: u8) -> Result<()> {
+        let sql = "UPDATE activation SET status = 'active', batch = ?2, generation = ?3 WHERE id = ?1";
+        self.transaction.prepare_cached(sql)?.execute(params![id, batch.0, generation])?;
+        Ok(())
+    }
+
+    /// Notes that the first batches of an activation went well.
+    pub fn activation_is_proven(&self, id: i64) -> Result<()> {
+        self.transaction.prepare_cached("UPDATE activation SET proven = 1 WHERE id = ?1")?.execute([id])?;
         Ok(())
     }
 
@@ -166,5 +178,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<ActivationRow> {
             _ => ActivationStatus::Wanted,
         },
         batch: row.get::<_, Option<u64>>(10)?.map(BatchId),
+        generation: row.get(12)?,
+        is_proven: row.get(13)?,
     })
 }

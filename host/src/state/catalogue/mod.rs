@@ -8,6 +8,7 @@ mod activation_table;
 mod audit_head;
 mod audit_table;
 mod audit_verify;
+mod forget;
 mod ids;
 mod reference_table;
 mod removal_table;
