@@ -2,15 +2,19 @@
 //!
 //! A failed call gives nothing, so nothing has to be undone: the group that the rule was working on is run again alone, to
 //! confirm, and the groups before and after it without it. When nobody can say which group it was, the groups are halved.
-//! Each of these parts gets an instance of its own: what one group did to the memory must not be blamed on the next.
+//! Each of these parts gets an instance of its own: what one group did to the memory must not be blamed on the next. When so many
+//! groups have failed as `failures-per-batch-max` says, the rule is not called for those that are left.
 
+use crate::fair::{CpuShare, Turn};
 use crate::fault;
 use crate::group::{BatchContext, GroupColumns};
 use crate::plan::Plan;
+use crate::rule_log::{RuleLine, RuleLog};
 use crate::wasm::answer::Outcome;
-use crate::wasm::{Answer, CallError, Component, Sandbox};
+use crate::wasm::{Answer, CallError, Component, Reason, Sandbox};
 use anyhow::{Context, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Runs a rule over the groups of one batch in one partition.
 pub struct Evaluator<'a> {
@@ -19,6 +23,11 @@ pub struct Evaluator<'a> {
     context: &'a BatchContext,
     /// The instance; none before the first call and after a failed one.
     sandbox: Option<Sandbox>,
+    /// With which it computes.
+    turn: Arc<Turn>,
+    log: &'a dyn RuleLog,
+    /// Groups that have failed so far.
+    failed: u64,
     /// Calls into the rule so far.
     pub calls: u64,
     /// Bytes of memory of the largest instance so far.
@@ -35,8 +44,15 @@ pub struct Evaluated<'a> {
 
 impl<'a> Evaluator<'a> {
     /// Nothing runs yet.
-    pub fn new(component: &'a Component, plan: &'a Plan, context: &'a BatchContext) -> Self {
-        Evaluator { component, plan, context, sandbox: None, calls: 0, memory_bytes: 0 }
+    pub fn new(
+        component: &'a Component,
+        plan: &'a Plan,
+        context: &'a BatchContext,
+        cpu: &CpuShare,
+        log: &'a dyn RuleLog,
+    ) -> Self {
+        let turn = cpu.turn();
+        Evaluator { component, plan, context, sandbox: None, turn, log, failed: 0, calls: 0, memory_bytes: 0 }
     }
 
     /// Runs the rule over groups and tells what became of each, in their order.
@@ -47,6 +63,11 @@ impl<'a> Evaluator<'a> {
         let whole = 0..groups.len();
         let mut parts = vec![whole];
         while let Some(part) = parts.pop() {
+            if let Some(failures) = self.plan.limits.failures_per_batch_max.filter(|&max| self.failed >= max) {
+                let error = rule_failing(failures);
+                part.for_each(|group| each(group, Evaluated { outcome: Err(&error), fuel: 0 }));
+                continue;
+            }
             let called = if part.len() == groups.len() {
                 self.call(groups)?
             } else {
@@ -57,10 +78,13 @@ impl<'a> Evaluator<'a> {
                 Ok(answer) => {
                     self.report_log(groups, part.start, &answer);
                     for (number, group) in part.enumerate() {
-                        each(group, Evaluated { outcome: answer.outcome(number), fuel: answer.fuel_of(number) });
+                        let outcome = answer.outcome(number);
+                        self.failed += u64::from(outcome.is_err());
+                        each(group, Evaluated { outcome, fuel: answer.fuel_of(number) });
                     }
                 }
                 Err(error) if part.len() == 1 => {
+                    self.failed += 1;
                     each(part.start, Evaluated { outcome: Err(&error), fuel: error.fuel });
                 }
                 Err(error) => parts.extend(split(part, &error).into_iter().rev().filter(|part| !part.is_empty())),
@@ -73,8 +97,11 @@ impl<'a> Evaluator<'a> {
         self.calls += 1;
         let mut sandbox = match self.sandbox.take() {
             Some(sandbox) => sandbox,
-            None => Sandbox::start(self.component, &self.plan.limits, self.plan.parameters.as_bytes(), self.context)
-                .context("failed to start the rule")?,
+            None => {
+                let Plan { limits, parameters, .. } = self.plan;
+                Sandbox::start_on(&self.turn, self.component, limits, parameters.as_bytes(), self.context)
+                    .context("failed to start the rule")?
+            }
         };
         fault::point("call-begin");
         let called = sandbox.call(self.context, groups);
@@ -92,18 +119,23 @@ impl<'a> Evaluator<'a> {
             let key = line
                 .group
                 .map_or_else(String::new, |group| String::from_utf8_lossy(groups.key_of(first + group)).into_owned());
-            match line.level {
-                0 => tracing::trace!(target: "rule", rule, key, "{}", line.text),
-                1 => tracing::debug!(target: "rule", rule, key, "{}", line.text),
-                2 => tracing::info!(target: "rule", rule, key, "{}", line.text),
-                3 => tracing::warn!(target: "rule", rule, key, "{}", line.text),
-                _ => tracing::error!(target: "rule", rule, key, "{}", line.text),
-            }
+            self.log.line(RuleLine { rule, level: line.level, key: &key, text: &line.text });
         }
         if answer.log_lines_dropped() > 0 {
-            tracing::warn!(target: "rule", rule, "{} further log lines were dropped", answer.log_lines_dropped());
+            const WARN: u8 = 3;
+            let text = format!("{} further log lines were dropped", answer.log_lines_dropped());
+            self.log.line(RuleLine { rule, level: WARN, key: "", text: &text });
         }
     }
+}
+
+/// Why the rule is not called for a group.
+fn rule_failing(failures: u64) -> CallError {
+    let message = format!(
+        "{failures} groups of this batch had failed before, and the rule was not called any more (failures-per-batch-max): \
+         mend the rule, and let the events run again"
+    );
+    CallError::new(Reason::RuleFailing, message)
 }
 
 /// Cuts a part that failed into smaller ones: the blamed group alone, or halves.

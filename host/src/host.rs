@@ -7,14 +7,17 @@ mod control;
 mod deliverer;
 mod deliveries;
 mod delivery;
+mod hosting;
 mod planning;
 mod recovery;
 mod settings;
 mod swap;
 mod undelivered;
+mod waiting;
 
 use crate::checkpoint::Checkpointer;
 use crate::clock::{Clock, Stopwatch};
+use crate::envelope::Envelope;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::folder_lock::FolderLock;
@@ -29,18 +32,20 @@ use crate::state::{Hold, PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use deliveries::Deliveries;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use waiting::Idle;
 
 pub use breaker::Retry;
 pub use control::{Control, Requested};
 pub use deliveries::{Delivery, OUTBOX_BYTES_MAX_DEFAULT, Outbox};
 pub use delivery::BatchOutcome;
+pub use hosting::Hosting;
 pub use settings::{InputSettings, Settings};
 pub use swap::{Activation, StateChoice, Swapped};
 
@@ -64,6 +69,9 @@ pub enum Trigger {
 pub trait Observer {
     /// A batch is done and its outputs are delivered. `bytes` is how far the source had come when it was committed.
     fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>);
+
+    /// All partitions have committed a batch, and nothing of it is delivered yet. One report for each partition.
+    fn committed(&mut self, _: &Plan, _: &[PartitionReport]) {}
 
     /// So much waits for the sink.
     fn outbox(&mut self, _: &Outbox) {}
@@ -89,6 +97,8 @@ pub struct Host {
     /// When the batch that was committed last was triggered.
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
+    /// What is written around outputs.
+    envelope: Option<Arc<Envelope>>,
     /// Set while the input is used up after the last batch: the next one drops late events by the watermark that was reached, as if
     /// a batch without data had come between them. Spark runs that batch.
     settled: Option<Settled>,
@@ -150,7 +160,10 @@ impl Host {
             delivery.release = release;
         }
         let partitions = settings.identity.partitions;
-        let deliveries = Deliveries::start(&settings.folder, partitions, sink, &delivery, delivered)?;
+        let deliveries =
+            Deliveries::start(&settings.folder, partitions, sink, &delivery, delivered, &settings.control)?;
+        let envelope = Envelope::new(&identity.id, &identity.rule);
+        let envelope = settings.hosting.envelope.then(|| Arc::new(envelope));
         let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
         let mut host = Host {
             imports: Imports::new(&settings.folder),
@@ -169,6 +182,7 @@ impl Host {
             delivered,
             last_trigger: None,
             in_flight: VecDeque::new(),
+            envelope,
             settled,
             query_time: None,
             checkpoint,
@@ -199,6 +213,11 @@ impl Host {
             let _ = self.finish_delivery(&AtomicBool::new(true), observer);
         }
         self.has_failed = ran.is_err();
+        if ran.is_err()
+            && let Some(requested) = self.settings.control.take_activation()
+        {
+            requested.reply(Err(anyhow!("the run failed before the activation took effect")));
+        }
         ran
     }
 
@@ -214,10 +233,19 @@ impl Host {
         if self.settings.batch_query {
             return self.run_batch_query(source, stop, observer);
         }
+        let mut idle = Idle::default();
         loop {
             self.hold_back(stop, observer)?;
+            // A rule that is stopped takes an activation first: it is opened for that alone.
+            if self.settings.control.has_activation() {
+                self.settle_all(source, observer)?;
+                self.activate_what_was_asked();
+            }
             if stop.load(Ordering::Relaxed) {
                 break;
+            }
+            if self.is_over_outputs(source, stop, observer)? {
+                continue;
             }
             if self.is_held_back(stop)? {
                 self.settle_all(source, observer)?;
@@ -229,18 +257,26 @@ impl Host {
             let status = self.read(source, &mut records)?;
             times.read();
             if !records.ranges.is_empty() {
+                idle.end();
                 self.begin(records, times, None)?;
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
+                if self.wait_for_batches(source, observer)? {
+                    continue;
+                }
                 self.settle_all(source, observer)?;
                 self.settle_watermark();
-                self.plan_log.show_progress(self.delivered)?;
+                if !self.settings.hosting.is_told {
+                    self.plan_log.show_progress(self.delivered)?;
+                }
                 match self.next_step(status)? {
                     Step::Timeouts => {
+                        idle.end();
                         self.begin(RecordBatch::default(), times, None)?;
                         self.settle_all(source, observer)?;
                     }
-                    Step::Wait => self.pause(POLL, stop, observer)?,
+                    Step::Wait if !self.wait_for_work(&mut idle, stop, observer)? => break,
+                    Step::Wait => {}
                     Step::End => break,
                 }
             }

@@ -4,13 +4,17 @@ mod call;
 mod run;
 
 use crate::clock::{Span, Stopwatch};
+use crate::decisions::Awaited;
+use crate::envelope::Envelope;
 use crate::evaluate::Evaluator;
 use crate::event::{BatchId, Millis, PartitionId};
+use crate::fair::CpuShare;
 use crate::group::{BatchContext, TimeoutClock};
 use crate::grouped::Grouped;
 use crate::imported::ImportedRows;
 use crate::input::BatchInput;
 use crate::plan::Plan;
+use crate::rule_log::RuleLog;
 use crate::staged::Staged;
 use crate::state::{Budget, Commit, Hold, OutputBlock, PartitionDb, Shipped};
 use crate::wasm::Component;
@@ -38,6 +42,14 @@ pub struct Work {
     pub delivered: Option<BatchId>,
     /// How far batches lie in the checkpoint.
     pub shipped: Shipped,
+    /// Whose share of the cores it computes on.
+    pub cpu: CpuShare,
+    /// What the rule logs.
+    pub log: Arc<dyn RuleLog>,
+    /// What is written around outputs.
+    pub envelope: Option<Arc<Envelope>>,
+    /// The keys that somebody waits for.
+    pub awaited: Option<Arc<Awaited>>,
     /// Whether the batch is evaluated twice, for tests.
     pub twice: bool,
 }
@@ -59,6 +71,8 @@ pub struct PartitionReport {
     pub groups: u64,
     /// Of these, the ones called for their timeout.
     pub timeouts: u64,
+    /// Of all groups, the ones that failed.
+    pub failed_groups: u64,
     /// Calls into the rule.
     pub calls: u64,
     /// Fuel of all groups.
@@ -128,7 +142,7 @@ impl Partition {
         let drops_late = work.component.description().timeout.allows_event_time() && !work.plan.batch_query;
         let late_watermark = work.plan.late_watermark.filter(|_| drops_late);
         let grouped = Grouped::new(&work.input, self.id, late_watermark);
-        let (staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
+        let (mut staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
         if work.twice {
             let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;
             ensure!(
@@ -138,24 +152,31 @@ impl Partition {
                 staged.first_difference(&again)
             );
         }
+        let decided = std::mem::take(&mut staged.decided);
         let report = self.commit(work, staged, report).with_context(attempt)?;
+        if let Some(awaited) = &work.awaited {
+            awaited.committed(&work.plan, decided);
+        }
         Ok(PartitionReport { worked: Some(working.span()), ..report })
     }
 
     /// What the batch gives, without any trace of it in the partition.
     fn evaluate(&mut self, work: &Work, grouped: &Grouped) -> Result<(Staged, PartitionReport)> {
         let context = self.context(work);
+        // One place for all instances that the batch has here, one after another.
+        let _slot = work.cpu.slot();
         let mut staged = Staged::default();
         if self.id == PartitionId(0) {
             staged.dead_letters = work.input.rejected();
         }
         let description = work.component.description();
         let mut run = Run {
+            partition: self.id,
             imported: ImportedRows::new(&work.input, self.id, description, &mut staged.dead_letters),
             db: &mut self.db,
             work,
             grouped,
-            evaluator: Evaluator::new(&work.component, &work.plan, &context),
+            evaluator: Evaluator::new(&work.component, &work.plan, &context, &work.cpu, &*work.log),
             thresholds: thresholds(work),
             staged,
             report: PartitionReport { rows_dropped: grouped.late, ..PartitionReport::default() },

@@ -1,11 +1,14 @@
 //! [`Staged`]: what a batch will change in one partition, collected in memory until it is committed.
 
+use crate::decisions::{OfKey, Verdict};
+use crate::envelope::Enveloped;
+use crate::event::PartitionId;
 use crate::group::{StateChange, Timeout};
 use crate::partition::Work;
 use crate::state::delta::DeltaRow;
 use crate::state::{DeadEvent, DeadLetter, DeltaBuilder, Loaded, OutputBlock};
 use crate::wasm::answer::Outcome;
-use crate::wasm::{CallError, Reason};
+use crate::wasm::{CallError, Component, Reason};
 
 /// What a batch will change in one partition.
 #[derive(Debug, Default, PartialEq)]
@@ -18,10 +21,23 @@ pub struct Staged {
     pub outputs: OutputBlock,
     /// What failed.
     pub dead_letters: Vec<DeadLetter>,
+    /// What was said for keys that somebody waits for.
+    pub decided: Vec<OfKey>,
     /// Spark's `numRowsUpdated`.
     pub rows_updated: u64,
     /// Spark's `numRowsRemoved`.
     pub rows_removed: u64,
+}
+
+/// What a batch is, and who was called.
+#[derive(Clone, Copy)]
+pub struct Calling<'a> {
+    /// The batch.
+    pub work: &'a Work,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The component.
+    pub component: &'a Component,
 }
 
 /// A group as it was before its call.
@@ -52,21 +68,21 @@ impl Staged {
         &mut self,
         before: &GroupBefore<'_>,
         outcome: &Outcome<'_>,
-        work: &Work,
+        calling: Calling<'_>,
         fuel: u64,
         events: impl FnOnce() -> Vec<DeadEvent>,
     ) {
         let state_bytes = match outcome.change {
-            _ if work.plan.batch_query => 0,
+            _ if calling.work.plan.batch_query => 0,
             StateChange::Update(state) => state.len(),
             _ => before.state.len(),
         };
         let bytes = self.delta.bytes() + self.outputs.lines.len() + state_bytes + outcome.outputs.len();
         if bytes <= STAGED_BYTES_MAX {
-            self.take_outputs(outcome);
+            self.take_outputs(before.key, outcome, calling);
             // In a batch query states and timeouts may be set, and nothing will ever look at them.
-            if !work.plan.batch_query {
-                self.take_outcome(before, outcome, work.component.description().state_schema);
+            if !calling.work.plan.batch_query {
+                self.take_outcome(before, outcome, calling.component.description().state_schema);
             }
             return;
         }
@@ -75,7 +91,7 @@ impl Staged {
             STAGED_BYTES_MAX / (1024 * 1024)
         );
         let error = CallError::new(Reason::OutputLimit, message);
-        self.take_failure(before, &error, fuel, work.component.digest(), events());
+        self.take_failure(before, &error, fuel, calling, events());
     }
 
     /// Takes what a call decided: Spark's write-back table.
@@ -115,15 +131,27 @@ impl Staged {
         }
     }
 
-    fn take_outputs(&mut self, outcome: &Outcome<'_>) {
+    fn take_outputs(&mut self, key: &[u8], outcome: &Outcome<'_>, calling: Calling<'_>) {
+        let Calling { work, partition, component } = calling;
         let mut start = outcome.outputs_start;
         for &end in outcome.output_ends {
             let from = (start - outcome.outputs_start) as usize;
-            self.outputs.lines.extend_from_slice(&outcome.outputs[from..(end - outcome.outputs_start) as usize]);
+            let output = &outcome.outputs[from..(end - outcome.outputs_start) as usize];
+            match &work.envelope {
+                Some(envelope) => {
+                    let of = Enveloped { partition, plan: &work.plan, component, key };
+                    envelope.write(&mut self.outputs.lines, self.outputs.outputs, &of, output);
+                }
+                None => self.outputs.lines.extend_from_slice(output),
+            }
             self.outputs.lines.push(b'\n');
+            self.outputs.outputs += 1;
             start = end;
         }
-        self.outputs.outputs += outcome.output_ends.len() as u64;
+        if calling.awaits(key) {
+            let said = calling.said(key, Verdict::Outputs(outputs_of(outcome)));
+            self.decided.push(said);
+        }
     }
 
     /// Whether another evaluation of the same batch gave the same. What ran into the deadline proves nothing: that is the machine's
@@ -150,17 +178,21 @@ impl Staged {
 
     /// Takes a group that failed: its state stays, its events become a dead letter.
     ///
-    /// Its timeout stays as well, unless that is what it was called for: it would be due again at once, for ever.
+    /// Its timeout stays as well, unless that is what it was called for: it would be due again at once, for ever. It stays, and there
+    /// is no letter, when the rule was not called because other groups had failed: the next batch calls it for the ones that are left.
     pub fn take_failure(
         &mut self,
         before: &GroupBefore<'_>,
         error: &CallError,
         fuel: u64,
-        digest: &str,
+        calling: Calling<'_>,
         events: Vec<DeadEvent>,
     ) {
         let state = before.loaded.and_then(|loaded| loaded.schema).map(|schema| (before.state, schema));
         let put = |staged: &mut Self, timeout| staged.put(before.key, before.existed, state, timeout);
+        if before.timed_out && error.reason == Reason::RuleFailing {
+            return put(self, before.loaded.and_then(|loaded| loaded.timeout));
+        }
         if before.timed_out {
             put(self, None);
         } else if before.was_due || before.imported {
@@ -168,12 +200,16 @@ impl Staged {
             put(self, before.loaded.and_then(|loaded| loaded.timeout));
         }
         // A group that the rule itself refused has no fuel of interest; zero would look like a measurement.
-        let fuel = (error.reason != Reason::UnreadableState).then_some(fuel);
+        let fuel = (!matches!(error.reason, Reason::UnreadableState | Reason::RuleFailing)).then_some(fuel);
+        if calling.awaits(before.key) {
+            let verdict = Verdict::Failed { reason: error.reason.to_string(), message: error.message.clone() };
+            self.decided.push(calling.said(before.key, verdict));
+        }
         self.dead_letters.push(DeadLetter {
             reason: error.reason.to_string(),
             message: error.message.clone(),
             key: Some(String::from_utf8_lossy(before.key).into_owned()),
-            digest: Some(digest.to_owned()),
+            digest: Some(calling.component.digest().to_owned()),
             fuel,
             timed_out: before.timed_out,
             events,
@@ -188,6 +224,28 @@ impl Staged {
             self.delta.push(DeltaRow { key, state, timeout });
         }
     }
+}
+
+impl Calling<'_> {
+    fn awaits(&self, key: &[u8]) -> bool {
+        self.work.awaited.as_ref().is_some_and(|awaited| awaited.contains(key))
+    }
+
+    fn said(&self, key: &[u8], verdict: Verdict) -> OfKey {
+        let (digest, version) = (self.component.digest().to_owned(), self.component.description().version.clone());
+        OfKey { key: key.to_owned(), digest, version, verdict }
+    }
+}
+
+/// The outputs of one group, each as JSON.
+fn outputs_of(outcome: &Outcome<'_>) -> Vec<String> {
+    let mut start = 0;
+    let cut = |&end: &u32| {
+        let end = (end - outcome.outputs_start) as usize;
+        let output = &outcome.outputs[std::mem::replace(&mut start, end)..end];
+        String::from_utf8_lossy(output).into_owned()
+    };
+    outcome.output_ends.iter().map(cut).collect()
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use crate::event::{BatchId, Millis, PartitionId};
 use crate::fault;
-use crate::host::Settings;
+use crate::host::{Control, Settings};
 use crate::partition::{Partition, PartitionReport, Work};
 use crate::state::Hold;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 /// The threads that own the partitions.
@@ -46,7 +47,7 @@ enum Report {
 impl Workers {
     /// Opens all partitions and starts the threads, or one for each partition when there are fewer.
     pub fn start(settings: &Settings, hold: &Hold) -> Result<Self> {
-        let Settings { folder, history_batches, overlay_budget, .. } = settings;
+        let Settings { folder, history_batches, overlay_budget, control, .. } = settings;
         let partitions = settings.identity.partitions;
         let threads = settings.threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
@@ -64,9 +65,10 @@ impl Workers {
         for (number, own) in opened.into_iter().enumerate() {
             let (jobs, received) = channel();
             let report = report.clone();
+            let control = Arc::clone(control);
             let thread = std::thread::Builder::new()
                 .name(format!("partitions-{number}"))
-                .spawn(move || work(own, &received, &report))
+                .spawn(move || work(own, &received, &report, &control))
                 .context("failed to start a thread")?;
             workers.push(Worker { jobs: Some(jobs), thread: Some(thread) });
         }
@@ -88,6 +90,16 @@ impl Workers {
         match self.reports.recv().context("all partition threads have ended")? {
             Report::Done(partition, batch, report) => Ok((partition, batch, *report?)),
             Report::NextDue(_) => Err(anyhow!("a partition answered a question that was not asked")),
+        }
+    }
+
+    /// A report of a partition that finished a batch, without waiting for one.
+    pub fn report(&self) -> Result<Option<(PartitionId, BatchId, PartitionReport)>> {
+        match self.reports.try_recv() {
+            Ok(Report::Done(partition, batch, report)) => Ok(Some((partition, batch, *report?))),
+            Ok(Report::NextDue(_)) => Err(anyhow!("a partition answered a question that was not asked")),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(anyhow!("all partition threads have ended")),
         }
     }
 
@@ -138,7 +150,7 @@ struct Owned {
     has_failed: bool,
 }
 
-fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Report>, control: &Control) {
     while let Ok(job) = jobs.recv() {
         for owned in &mut partitions {
             let report = match &job {
@@ -147,6 +159,10 @@ fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Repor
             };
             if reports.send(report).is_err() {
                 return;
+            }
+            // Whoever asks for the next due time waits for the answers alone.
+            if matches!(job, Job::Run(_)) {
+                control.notify();
             }
             fault::point("partition-done");
         }

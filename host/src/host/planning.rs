@@ -1,6 +1,7 @@
 //! Planning: what the next batch reads and under which clocks, written down before the partitions have it.
 
 use super::{Host, InFlight};
+use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::input::BatchInput;
@@ -74,12 +75,17 @@ impl Host {
             self.last = Some(plan.clone());
             self.settled = None;
         }
+        let awaited = self.awaited(&plan, &component, &input);
         let work = Work {
             plan: Arc::new(plan),
             component,
             input: Arc::new(input),
             delivered: self.delivered,
             shipped: self.shipped(),
+            cpu: self.settings.hosting.cpu.clone(),
+            log: Arc::clone(&self.settings.hosting.log),
+            envelope: self.envelope.clone(),
+            awaited,
             twice: self.settings.twice,
         };
         self.workers.run(&work)?;
@@ -88,8 +94,20 @@ impl Host {
         Ok(())
     }
 
+    /// The first batch without a plan.
+    pub fn next_batch(&self) -> BatchId {
+        BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1))
+    }
+
+    /// What of a batch somebody waits for.
+    fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
+        let decisions = self.settings.hosting.decisions.as_ref()?;
+        let drops_late = component.description().timeout.allows_event_time() && !plan.batch_query;
+        decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
+    }
+
     pub(super) fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {
-        let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
+        let batch = self.next_batch();
         let settled = self.settled.map(|settled| settled.watermark);
         let at_least = watermark_at_least.into_iter().chain(settled).max();
         let watermark = self.next_watermark().map(|watermark| watermark.max(at_least.unwrap_or(watermark)));

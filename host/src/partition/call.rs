@@ -2,9 +2,10 @@
 
 use super::{PartitionReport, Work};
 use crate::evaluate::Evaluated;
+use crate::event::PartitionId;
 use crate::group::{GROUP_TIMED_OUT, GroupColumns, item};
 use crate::grouped::Grouped;
-use crate::staged::{GroupBefore, Staged};
+use crate::staged::{Calling, GroupBefore, Staged};
 use crate::state::Loaded;
 use crate::state::partition_db::Thresholds;
 
@@ -35,6 +36,7 @@ pub(super) struct Taking<'r> {
     pub work: &'r Work,
     pub grouped: &'r Grouped,
     pub thresholds: Thresholds,
+    pub partition: PartitionId,
 }
 
 impl Taking<'_> {
@@ -57,11 +59,12 @@ impl Taking<'_> {
         let input = &self.work.input;
         let events = || numbers.iter().map(|&number| input.dead_event(input.event(number))).collect();
         self.report.fuel += evaluated.fuel;
+        let calling = Calling { work: self.work, partition: self.partition, component: &self.work.component };
         match &evaluated.outcome {
-            Ok(outcome) => self.staged.take(&before, outcome, self.work, evaluated.fuel, events),
+            Ok(outcome) => self.staged.take(&before, outcome, calling, evaluated.fuel, events),
             Err(error) => {
-                let digest = self.work.component.digest();
-                self.staged.take_failure(&before, error, evaluated.fuel, digest, events());
+                self.report.failed_groups += 1;
+                self.staged.take_failure(&before, error, evaluated.fuel, calling, events());
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::call::{Call, LoadedGroup, Taking};
 use super::{PartitionReport, Work};
 use crate::evaluate::{Evaluated, Evaluator};
+use crate::event::PartitionId;
 use crate::group::{GROUP_INITIAL, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, TimeoutClock};
 use crate::grouped::Grouped;
 use crate::imported::ImportedRows;
@@ -21,6 +22,7 @@ const BYTES_PER_CALL: usize = 1024 * 1024;
 
 /// One batch in one partition while it runs.
 pub(super) struct Run<'a> {
+    pub partition: PartitionId,
     pub db: &'a mut PartitionDb,
     pub work: &'a Work,
     pub grouped: &'a Grouped,
@@ -199,8 +201,8 @@ impl<'a> Run<'a> {
 
     /// The evaluator, and where its outcomes go.
     fn parts(&mut self) -> (&mut Evaluator<'a>, Taking<'_>) {
-        let Run { evaluator, staged, report, work, grouped, thresholds, .. } = self;
-        (evaluator, Taking { staged, report, work, grouped, thresholds: *thresholds })
+        let Run { partition, evaluator, staged, report, work, grouped, thresholds, .. } = self;
+        (evaluator, Taking { staged, report, work, grouped, thresholds: *thresholds, partition: *partition })
     }
 }
 

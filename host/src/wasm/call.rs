@@ -5,12 +5,13 @@ use super::bindings::Rule;
 use super::bindings::exports::keyfold::rule::state_function as contract;
 use super::component::Component;
 use super::error::{CallError, Reason};
-use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
-use crate::clock::Deadline;
-use crate::description::{Form, TimeoutKind};
+use super::store::{CallTime, FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
+use crate::description::{Description, Form, TimeoutKind};
+use crate::fair::Turn;
 use crate::group::{BatchContext, GroupColumns};
 use crate::limits::Limits;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use wasmtime::{Store, Trap};
 
@@ -28,6 +29,8 @@ const FLAG_BATCH_QUERY: u32 = 1 << 2;
 pub struct Sandbox {
     store: Store<StoreData>,
     rule: Rule,
+    /// With which it computes.
+    turn: Arc<Turn>,
     /// What its description allows its answers to be.
     form: Form,
     timeout: TimeoutKind,
@@ -41,23 +44,31 @@ impl Sandbox {
         parameters: &[u8],
         context: &BatchContext,
     ) -> Result<Self, CallError> {
+        Self::start_on(&Arc::default(), component, limits, parameters, context)
+    }
+
+    /// A fresh instance with its parameters set, which computes when it is its turn.
+    pub fn start_on(
+        turn: &Arc<Turn>,
+        component: &Component,
+        limits: &Limits,
+        parameters: &[u8],
+        context: &BatchContext,
+    ) -> Result<Self, CallError> {
         let mut store = new_store(component, limits, context)?;
-        let deadline = Deadline::after(limits.call_deadline());
-        let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
+        let time = CallTime::start(turn, limits);
+        let started = drive(component.pre().instantiate_async(&mut store), &time, limits);
         let rule = started.map_err(|error| explain(&mut store, error))?;
-        let description = component.description();
-        let mut sandbox = Sandbox { store, rule, form: description.form, timeout: description.timeout };
-        sandbox.configure(parameters, deadline)?;
+        let Description { form, timeout, .. } = *component.description();
+        let mut sandbox = Sandbox { store, rule, turn: Arc::clone(turn), form, timeout };
+        sandbox.configure(parameters, &time)?;
         Ok(sandbox)
     }
 
-    fn configure(&mut self, parameters: &[u8], deadline: Deadline) -> Result<(), CallError> {
+    fn configure(&mut self, parameters: &[u8], time: &CallTime) -> Result<(), CallError> {
         let limits = self.store.data().limits.clone();
-        let configured = drive(
-            self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters),
-            deadline,
-            &limits,
-        );
+        let configured =
+            drive(self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters), time, &limits);
         match configured {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => Err(CallError::new(
@@ -71,8 +82,8 @@ impl Sandbox {
     /// Runs the rule over groups. After an error the sandbox must be dropped.
     pub fn call(&mut self, context: &BatchContext, groups: &GroupColumns) -> Result<Answer, CallError> {
         let limits = self.store.data().limits.clone();
-        let deadline = Deadline::after(limits.call_deadline());
-        self.prepare(groups, &limits, deadline)?;
+        let time = CallTime::start(&self.turn, &limits);
+        self.prepare(groups, &limits, time.clone())?;
         let batch = contract::Batch {
             partition: context.partition.0,
             id: context.batch.0,
@@ -96,11 +107,8 @@ impl Sandbox {
             payload_ends: &groups.payload_ends,
             ext: &[],
         };
-        let called = drive(
-            self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns),
-            deadline,
-            &limits,
-        );
+        let called =
+            drive(self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns), &time, &limits);
         let outcomes = match called {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(failure)) => {
@@ -127,7 +135,7 @@ impl Sandbox {
         self.store.data().memory.bytes()
     }
 
-    fn prepare(&mut self, groups: &GroupColumns, limits: &Limits, deadline: Deadline) -> Result<(), CallError> {
+    fn prepare(&mut self, groups: &GroupColumns, limits: &Limits, time: CallTime) -> Result<(), CallError> {
         // A rule that never says where it is gets the fuel of one group with all the events; when that does not do, the
         // call fails and its groups are tried in smaller calls.
         let fuel = limits.fuel(groups.payload_ends.len() as u64);
@@ -135,7 +143,7 @@ impl Sandbox {
         data.meter = Meter {
             events: (0..groups.len()).map(|group| groups.events_of(group)).collect(),
             budget: fuel,
-            deadline: Some(deadline),
+            time: Some(time),
             ..Meter::default()
         };
         data.log = Log::default();
@@ -146,10 +154,10 @@ impl Sandbox {
 /// The description document of a component, from an instance made for it.
 pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Vec<u8>, CallError> {
     let mut store = new_store(component, limits, context)?;
-    let deadline = Deadline::after(limits.call_deadline());
-    let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
+    let time = CallTime::start(&Arc::default(), limits);
+    let started = drive(component.pre().instantiate_async(&mut store), &time, limits);
     let rule = started.map_err(|error| explain(&mut store, error))?;
-    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), deadline, limits);
+    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), &time, limits);
     described.map_err(|error| explain(&mut store, error))
 }
 
@@ -164,18 +172,16 @@ fn new_store(component: &Component, limits: &Limits, context: &BatchContext) -> 
     Ok(store)
 }
 
-/// Runs a call to its end on this thread. wasmtime gives control back now and then, which is when the deadline is looked at.
-fn drive<T>(
-    call: impl Future<Output = wasmtime::Result<T>>,
-    deadline: Deadline,
-    limits: &Limits,
-) -> wasmtime::Result<T> {
+/// Runs a call to its end on this thread. wasmtime gives control back now and then: then others may compute, and the deadline is
+/// looked at.
+fn drive<T>(call: impl Future<Output = wasmtime::Result<T>>, time: &CallTime, limits: &Limits) -> wasmtime::Result<T> {
+    let _computing = time.turn().begin();
     let mut call = pin!(call);
     let mut context = Context::from_waker(Waker::noop());
     loop {
         match call.as_mut().poll(&mut context) {
             Poll::Ready(result) => return result,
-            Poll::Pending if deadline.passed() => return Err(deadline_passed(limits)),
+            Poll::Pending if time.is_over() => return Err(deadline_passed(limits)),
             Poll::Pending => {}
         }
     }

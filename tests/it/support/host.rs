@@ -212,6 +212,8 @@ impl Stream {
             checkpoint: self.checkpoint.clone(),
             overlay_budget: Budget::new(self.overlay_bytes_max),
             twice: true,
+            control: Default::default(),
+            hosting: Default::default(),
             delivery: Delivery {
                 outbox_batches_max: self.outbox_batches_max,
                 memory_bytes_max: self.memory_bytes_max,

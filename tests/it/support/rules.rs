@@ -151,6 +151,8 @@ impl Setup {
             checkpoint: None,
             overlay_budget: Budget::new(self.overlay_bytes_max),
             twice: true,
+            control: Default::default(),
+            hosting: Default::default(),
             delivery: Delivery::default(),
         };
         let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))?;
