@@ -46,6 +46,16 @@ pub const POINTS: &[&str] = &[
     "delivered-begin",
     "delivered-written",
     "partition-close",
+    // The service changes what it knows.
+    "service-folder-made",
+    "audit-head-written",
+    "catalogue-committed",
+    "service-deleted",
+    "service-removed",
+    "version-written",
+    "version-placed",
+    "activation-wanted",
+    "activation-taken",
 ];
 
 /// What exits with this code was ended by a fault that a test asked for.
@@ -55,9 +65,43 @@ pub const EXIT_CODE: i32 = 86;
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(debug_assertions)]
-    asked::meet(name);
+    {
+        watched::meet(name);
+        asked::meet(name);
+    }
     #[cfg(not(debug_assertions))]
     let _ = name;
+}
+
+/// Does some work, and calls `each` at every point that this thread meets: what lies on the disk then is what a crash would leave.
+#[cfg(debug_assertions)]
+pub fn watch<T>(each: impl FnMut(&'static str) + 'static, work: impl FnOnce() -> T) -> T {
+    watched::watch(Box::new(each), work)
+}
+
+#[cfg(debug_assertions)]
+mod watched {
+    use std::cell::RefCell;
+
+    type Each = Box<dyn FnMut(&'static str)>;
+
+    thread_local! {
+        static EACH: RefCell<Option<Each>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn watch<T>(each: Each, work: impl FnOnce() -> T) -> T {
+        EACH.set(Some(each));
+        let done = work();
+        EACH.set(None);
+        done
+    }
+
+    pub(super) fn meet(name: &'static str) {
+        // Taken out meanwhile: what is done at a point may meet points itself.
+        let Some(mut each) = EACH.take() else { return };
+        each(name);
+        EACH.set(Some(each));
+    }
 }
 
 #[cfg(debug_assertions)]

@@ -32,6 +32,11 @@ impl Deed<'_> {
         self.line_with(details, Some(digest.to_owned()), "done")
     }
 
+    /// The line that says that it was begun: it takes a while, and whether it was done is said by another line.
+    pub(super) fn accepted(&self, digest: &str, details: Value) -> NewLine {
+        self.line_with(details, Some(digest.to_owned()), "accepted")
+    }
+
     /// The name of the token.
     pub(super) fn by(&self) -> &str {
         &self.caller.name

@@ -1,7 +1,7 @@
 //! Events: taken, read back, followed.
 
 use super::model::{Appended, PlacedRange, ReadEvent};
-use super::registry::{StreamEntry, TenantEntry};
+use super::registry::TenantEntry;
 use super::{
     Answer, Caller, EVENTS_DEFAULT, EVENTS_MAX, ErrorKind, EventsBody, EventsPage, EventsQuery, Operation, Service,
     ServiceError, StreamTail, Wake, quota,
@@ -24,13 +24,14 @@ impl Service {
         let tenant = self.tenant_of(caller)?;
         let stream = tenant.stream(stream)?;
         let events = decoded(body, EVENTS_OF_A_REQUEST_MAX)?;
-        self.check_flow(&tenant, &stream, events.len() as u64)?;
+        self.check_flow(&tenant, events.len() as u64)?;
         let request = AppendRequest {
             events,
             idempotency_key: body.idempotency_key.map(str::to_owned),
             ..AppendRequest::default()
         };
         let appended = self.log_of(&stream)?.append(request).map_err(of_append)?;
+        self.sweeper.wake();
         Ok(Appended {
             accepted: appended.accepted,
             duplicates: appended.duplicates,
@@ -63,7 +64,7 @@ impl Service {
     }
 
     /// Whether a tenant may send so many events now.
-    pub(super) fn check_flow(&self, tenant: &TenantEntry, _: &StreamEntry, events: u64) -> Answer<()> {
+    pub(super) fn check_flow(&self, tenant: &TenantEntry, events: u64) -> Answer<()> {
         let quotas = self.quotas_of(tenant);
         quota::within("stream_bytes", quotas.stream_bytes, tenant.stream_bytes())?;
         let rate = quotas.events_per_second.map_or(u64::MAX, u64::from);

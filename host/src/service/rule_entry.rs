@@ -7,11 +7,13 @@ use super::rule_logs::RuleLogs;
 use super::{Answer, ServiceError};
 use crate::event::{Millis, Position};
 use crate::runner::{Parked, RuleRunner, RunnerStatus, Stopped};
-use crate::state::catalogue::{RuleId, StreamId, TenantId, Use};
+use crate::state::catalogue::{ActivationRow, Change, RuleId, StreamId, TenantId, Use};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// A rule.
@@ -31,6 +33,8 @@ pub(super) struct RuleEntry {
     broken: Mutex<Option<String>>,
     /// Bytes of its folder when it was looked at last.
     bytes: AtomicU64,
+    /// Its runner has nothing left to do, when it is being deleted.
+    is_drained: AtomicBool,
 }
 
 /// What is known of a rule besides its runner. Changed together with its rows in the catalogue.
@@ -61,6 +65,21 @@ pub(super) struct Active {
     pub version: String,
 }
 
+/// What a manifest says of the version that runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Declared {
+    pub parameters: Value,
+    pub limits: BTreeMap<String, u64>,
+}
+
+impl Declared {
+    /// What a manifest says.
+    pub(super) fn of(manifest: &Manifest) -> Self {
+        Declared { parameters: manifest.parameters.clone(), limits: manifest.limits.clone() }
+    }
+}
+
 /// A rule that is being deleted, and finishes what it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Draining {
@@ -68,6 +87,13 @@ pub(super) struct Draining {
     pub ends: Starts,
     /// It goes at the latest then.
     pub until: Millis,
+}
+
+impl Active {
+    /// As a row says.
+    pub(super) fn of(row: &ActivationRow) -> Self {
+        Active { id: row.id, digest: row.asked.digest.clone(), version: row.asked.version.clone() }
+    }
 }
 
 impl RuleEntry {
@@ -86,7 +112,18 @@ impl RuleEntry {
             changing: Mutex::default(),
             broken: Mutex::default(),
             bytes: AtomicU64::new(0),
+            is_drained: AtomicBool::new(false),
         }
+    }
+
+    /// Its runner has nothing left to do.
+    pub(super) fn set_drained(&self) {
+        self.is_drained.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its runner has nothing left to do. A rule without one has nothing to finish.
+    pub(super) fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::Relaxed) || (self.known().active.is_none() && self.runner().is_none())
     }
 
     pub(super) fn known(&self) -> RwLockReadGuard<'_, Known> {
@@ -139,6 +176,18 @@ impl RuleEntry {
 
     pub(super) fn status(&self) -> Option<RunnerStatus> {
         self.runner().map(|runner| runner.status())
+    }
+
+    /// Sets the parameters and limits of its manifest to what was declared, as JSON, with an activation that goes back to it.
+    pub(super) fn declare(&self, change: &Change<'_>, declared: &str) -> Result<()> {
+        let declared: Declared = serde_json::from_str(declared)?;
+        let (manifest, starts) = {
+            let known = self.known();
+            (Manifest { parameters: declared.parameters, limits: declared.limits, ..known.manifest.clone() }, known.starts.clone())
+        };
+        change.set_manifest(&self.id, &serde_json::to_string(&manifest)?, &serde_json::to_string(&starts)?)?;
+        self.known_mut().manifest = manifest;
+        Ok(())
     }
 
     /// Keys with state or a timeout.

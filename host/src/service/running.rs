@@ -64,7 +64,7 @@ impl Service {
             let known = rule.known();
             (known.parked.clone(), known.draining.clone())
         };
-        let runner = RuleRunner::new(settings, Arc::clone(&self.runners), parked);
+        let runner = RuleRunner::new(settings, &self.runners, parked);
         if let Some(draining) = draining {
             runner.drain(self.ends_of(rule, &draining.ends));
         }
@@ -133,12 +133,12 @@ impl Service {
             interval: checked.interval,
             threads: THREADS_MAX.min(checked.partitions as usize),
             history_batches: HISTORY_BATCHES_DEFAULT,
-            park_after: Some(self.park_after.unwrap_or(PARK_AFTER)),
+            park_after: Some(self.tuning.park_after.unwrap_or(PARK_AFTER)),
             quarantine: checked.quarantine,
             rollback: checked.rollback,
             log: Arc::new(ToTail { logs: Arc::clone(&rule.logs), clock: self.clock.clone() }),
             stopped,
-            twice: self.twice,
+            twice: self.tuning.twice,
         })
     }
 

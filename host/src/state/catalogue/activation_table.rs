@@ -15,9 +15,13 @@ pub(super) const SCHEMA: &str = "
         -- The name of a token; NULL when the host did it by itself.
         by TEXT,
         digest TEXT NOT NULL,
+        -- What the component calls its version.
+        version TEXT NOT NULL,
         from_digest TEXT,
         parameters TEXT NOT NULL,
         limits TEXT NOT NULL,
+        -- Parameters and limits as the manifest had them, so that it can go back with them.
+        declared TEXT NOT NULL,
         state TEXT NOT NULL,
         status TEXT NOT NULL CHECK (status IN ('wanted', 'active', 'failed')),
         batch INTEGER,
@@ -52,12 +56,16 @@ pub struct NewActivation {
     pub by: Option<String>,
     /// What is to run.
     pub digest: String,
+    /// What the component calls its version.
+    pub version: String,
     /// What ran before.
     pub from: Option<String>,
     /// The parameters, as JSON.
     pub parameters: String,
     /// The limits, as JSON.
     pub limits: String,
+    /// Parameters and limits as the manifest had them, as JSON.
+    pub declared: String,
     /// What becomes of the states, as it is written.
     pub state: String,
     /// Why, when the host does it by itself.
@@ -88,14 +96,15 @@ impl ActivationRow {
     }
 }
 
-const COLUMNS: &str = "id, rule, time, by, digest, from_digest, parameters, limits, state, status, batch, reason, generation, proven";
+const COLUMNS: &str = "id, rule, time, by, digest, from_digest, parameters, limits, state, status, batch, reason, generation, proven, \
+     version, declared";
 
 impl Change<'_> {
-    /// The last activation of each rule that did not fail: what is to run.
-    pub fn current_activations(&self) -> Result<Vec<ActivationRow>> {
+    /// The last activation of each rule that took effect, and the one that is wanted, if there is one.
+    pub fn last_activations(&self) -> Result<Vec<ActivationRow>> {
         let mut statement = self.transaction.prepare_cached(&format!(
             "SELECT {COLUMNS} FROM activation WHERE id IN
-                 (SELECT MAX(id) FROM activation WHERE status <> 'failed' GROUP BY rule)"
+                 (SELECT MAX(id) FROM activation WHERE status <> 'failed' GROUP BY rule, status) ORDER BY id"
         ))?;
         let rows = statement.query_map([], of_row)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -112,17 +121,20 @@ impl Change<'_> {
     /// Notes that another version is to run. Returns the activation's number.
     pub fn add_activation(&self, new: &NewActivation) -> Result<i64> {
         let mut statement = self.transaction.prepare_cached(
-            "INSERT INTO activation (rule, time, by, digest, from_digest, parameters, limits, state, status, reason)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'wanted', ?9)",
+            "INSERT INTO activation
+                 (rule, time, by, digest, version, from_digest, parameters, limits, declared, state, status, reason)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'wanted', ?11)",
         )?;
         statement.execute(params![
             new.rule.as_str(),
             new.time.0,
             new.by,
             new.digest,
+            new.version,
             new.from,
             new.parameters,
             new.limits,
+            new.declared,
             new.state,
             new.reason,
         ])?;
@@ -168,6 +180,8 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<ActivationRow> {
             from: row.get(5)?,
             parameters: row.get(6)?,
             limits: row.get(7)?,
+            version: row.get(14)?,
+            declared: row.get(15)?,
             state: row.get(8)?,
             reason: row.get(11)?,
         },
