@@ -8,7 +8,7 @@
 use crate::fair::{CpuShare, Turn};
 use crate::fault;
 use crate::group::{BatchContext, GroupColumns};
-use crate::plan::Plan;
+use crate::limits::Limits;
 use crate::rule_log::{RuleLine, RuleLog};
 use crate::wasm::answer::Outcome;
 use crate::wasm::{Answer, CallError, Component, Reason, Sandbox};
@@ -18,8 +18,7 @@ use std::sync::Arc;
 
 /// Runs a rule over the groups of one batch in one partition.
 pub struct Evaluator<'a> {
-    component: &'a Component,
-    plan: &'a Plan,
+    version: Version<'a>,
     context: &'a BatchContext,
     /// The instance; none before the first call and after a failed one.
     sandbox: Option<Sandbox>,
@@ -34,6 +33,17 @@ pub struct Evaluator<'a> {
     pub memory_bytes: u64,
 }
 
+/// A version of the rule, as a batch was planned with it.
+#[derive(Clone, Copy)]
+pub struct Version<'a> {
+    /// Its code.
+    pub component: &'a Component,
+    /// Its parameters, as JSON text.
+    pub parameters: &'a str,
+    /// What it may use.
+    pub limits: &'a Limits,
+}
+
 /// What became of one group.
 pub struct Evaluated<'a> {
     /// The outcome, or why there is none.
@@ -44,15 +54,13 @@ pub struct Evaluated<'a> {
 
 impl<'a> Evaluator<'a> {
     /// Nothing runs yet.
-    pub fn new(
-        component: &'a Component,
-        plan: &'a Plan,
-        context: &'a BatchContext,
-        cpu: &CpuShare,
-        log: &'a dyn RuleLog,
-    ) -> Self {
-        let turn = cpu.turn();
-        Evaluator { component, plan, context, sandbox: None, turn, log, failed: 0, calls: 0, memory_bytes: 0 }
+    pub fn new(version: Version<'a>, context: &'a BatchContext, cpu: &CpuShare, log: &'a dyn RuleLog) -> Self {
+        Evaluator { version, context, sandbox: None, turn: cpu.turn(), log, failed: 0, calls: 0, memory_bytes: 0 }
+    }
+
+    /// The version that it runs.
+    pub fn version(&self) -> Version<'a> {
+        self.version
     }
 
     /// Runs the rule over groups and tells what became of each, in their order.
@@ -63,7 +71,7 @@ impl<'a> Evaluator<'a> {
         let whole = 0..groups.len();
         let mut parts = vec![whole];
         while let Some(part) = parts.pop() {
-            if let Some(failures) = self.plan.limits.failures_per_batch_max.filter(|&max| self.failed >= max) {
+            if let Some(failures) = self.has_failed() {
                 let error = rule_failing(failures);
                 part.for_each(|group| each(group, Evaluated { outcome: Err(&error), fuel: 0 }));
                 continue;
@@ -93,16 +101,64 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
+    /// Lets the rule rewrite states of one schema as it writes them, and tells what became of each, in their order. What is said
+    /// of groups holds for states: one that fails, fails alone.
+    pub fn migrate(
+        &mut self,
+        from_schema: u32,
+        states: &[&[u8]],
+        mut each: impl FnMut(usize, Result<&[u8], &CallError>),
+    ) -> Result<()> {
+        let mut parts = vec![0..states.len()];
+        while let Some(part) = parts.pop() {
+            if let Some(failures) = self.has_failed() {
+                let error = rule_failing(failures);
+                part.for_each(|state| each(state, Err(&error)));
+                continue;
+            }
+            if part.len() != states.len() {
+                self.sandbox = None;
+            }
+            self.calls += 1;
+            let mut sandbox = self.take_sandbox()?;
+            let migrated = sandbox.migrate(from_schema, self.version.component, &states[part.clone()]);
+            self.memory_bytes = self.memory_bytes.max(sandbox.memory_bytes());
+            match migrated {
+                Ok(migrated) => {
+                    self.sandbox = Some(sandbox);
+                    for (number, state) in part.enumerate() {
+                        let migrated = migrated.state(number);
+                        self.failed += u64::from(migrated.is_err());
+                        each(state, migrated);
+                    }
+                }
+                Err(error) if part.len() == 1 => {
+                    self.failed += 1;
+                    each(part.start, Err(&error));
+                }
+                Err(error) => parts.extend(split(part, &error).into_iter().rev().filter(|part| !part.is_empty())),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_sandbox(&mut self) -> Result<Sandbox> {
+        let Version { component, parameters, limits } = self.version;
+        match self.sandbox.take() {
+            Some(sandbox) => Ok(sandbox),
+            None => Sandbox::start_on(&self.turn, component, limits, parameters.as_bytes(), self.context)
+                .context("failed to start the rule"),
+        }
+    }
+
+    /// After how many failures the rule is not called any more, when there were so many.
+    fn has_failed(&self) -> Option<u64> {
+        self.version.limits.failures_per_batch_max.filter(|&max| self.failed >= max)
+    }
+
     fn call(&mut self, groups: &GroupColumns) -> Result<Result<Answer, CallError>> {
         self.calls += 1;
-        let mut sandbox = match self.sandbox.take() {
-            Some(sandbox) => sandbox,
-            None => {
-                let Plan { limits, parameters, .. } = self.plan;
-                Sandbox::start_on(&self.turn, self.component, limits, parameters.as_bytes(), self.context)
-                    .context("failed to start the rule")?
-            }
-        };
+        let mut sandbox = self.take_sandbox()?;
         fault::point("call-begin");
         let called = sandbox.call(self.context, groups);
         self.memory_bytes = self.memory_bytes.max(sandbox.memory_bytes());
@@ -114,7 +170,7 @@ impl<'a> Evaluator<'a> {
 
     /// `first`: which of the groups the answer's first one is.
     fn report_log(&self, groups: &GroupColumns, first: usize, answer: &Answer) {
-        let rule = &self.component.description().name;
+        let rule = &self.version.component.description().name;
         for line in answer.log() {
             let key = line
                 .group

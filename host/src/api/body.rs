@@ -60,12 +60,7 @@ pub async fn json_bytes(request: Request, app: &App) -> Result<Received, Problem
 }
 
 /// Reads a body.
-pub async fn receive(
-    request: Request,
-    app: &App,
-    bytes_max: usize,
-    timeout: Duration,
-) -> Result<Received, Problem> {
+pub async fn receive(request: Request, app: &App, bytes_max: usize, timeout: Duration) -> Result<Received, Problem> {
     let tenant = request.extensions().get::<Caller>().and_then(|caller| caller.tenant.clone());
     let length = content_length(request.headers());
     if length.is_some_and(|length| length > bytes_max) {

@@ -121,7 +121,11 @@ mod tests {
     #[test]
     fn the_document_is_of_version_3_1_and_every_route_in_it_says_its_roles() {
         let document: Value = serde_json::from_str(text()).expect("it is JSON");
-        assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")), "{}", document["openapi"]);
+        assert!(
+            document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")),
+            "{}",
+            document["openapi"]
+        );
         let open = ["/healthz", "/readyz", "/openapi.json"];
         let mut operations = 0;
         for (path, item) in document["paths"].as_object().expect("it has paths") {
@@ -138,7 +142,8 @@ mod tests {
 
     #[test]
     fn everything_that_can_be_asked_has_a_route() {
-        let routed: BTreeSet<&str> = listed().iter().filter_map(|l| l.operation).map(|operation| operation.name).collect();
+        let routed: BTreeSet<&str> =
+            listed().iter().filter_map(|l| l.operation).map(|operation| operation.name).collect();
         let all: BTreeSet<&str> = Asked::ALL.iter().map(|operation| operation.name).collect();
         assert_eq!(routed, all);
     }

@@ -4,7 +4,9 @@ use super::access::guard;
 use super::app::App;
 use super::envelope::envelope;
 use super::problem::Problem;
-use super::routes::{activations, audit, decide, events, letters, open, rules, streams, tails, tenants, tokens, versions};
+use super::routes::{
+    activations, audit, decide, events, letters, open, rules, streams, tails, tenants, tokens, versions,
+};
 use crate::service::Operation;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -93,10 +95,7 @@ pub fn router(app: App) -> Router {
             router = router.route(path, handler.clone());
         }
     }
-    router
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn_with_state(app.clone(), envelope))
-        .with_state(app)
+    router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(app.clone(), envelope)).with_state(app)
 }
 
 /// Answers that it takes too long, when it does. Work that has begun goes on.

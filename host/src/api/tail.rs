@@ -180,9 +180,8 @@ struct Lines(Arc<Mutex<LogTail>>);
 impl Source for Lines {
     async fn read(&mut self, base: &Base) -> Result<Vec<Event>, Problem> {
         let tail = Arc::clone(&self.0);
-        let read = move |_: &crate::service::Service, _: &Caller| {
-            tail.lock().unwrap_or_else(PoisonError::into_inner).read()
-        };
+        let read =
+            move |_: &crate::service::Service, _: &Caller| tail.lock().unwrap_or_else(PoisonError::into_inner).read();
         let lines = base.app.work.short(base.caller.clone(), read).await?;
         Ok(lines.iter().map(|line| Event::default().event("log").data(line.to_string())).collect())
     }

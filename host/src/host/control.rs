@@ -80,11 +80,6 @@ impl Control {
         self.lock().activation.is_some()
     }
 
-    /// Whether an activation waits for a batch boundary.
-    pub fn has_activation(&self) -> bool {
-        self.lock().activation.is_some()
-    }
-
     /// The activation that was asked for.
     pub fn take_activation(&self) -> Option<Requested> {
         self.lock().activation.take()

@@ -4,6 +4,7 @@ use super::{Host, InFlight};
 use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
+use crate::generation::{self, Older};
 use crate::input::BatchInput;
 use crate::partition::Work;
 use crate::plan::{Plan, Settled};
@@ -14,6 +15,11 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 impl Host {
+    /// The plan of the batch that was planned last.
+    pub fn last_plan(&self) -> Option<&Plan> {
+        self.last.as_ref()
+    }
+
     /// The watermark that the next batch would have.
     pub fn next_watermark(&self) -> Option<Millis> {
         let next = || match self.settings.batch_query {
@@ -72,11 +78,12 @@ impl Host {
         times: BatchTimes,
     ) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
-            self.last = Some(plan.clone());
-            self.settled = None;
+            self.set_last(plan.clone());
         }
         let awaited = self.awaited(&plan, &component, &input);
+        let drained = self.drained(&plan.older)?;
         let work = Work {
+            drained,
             plan: Arc::new(plan),
             component,
             input: Arc::new(input),
@@ -102,7 +109,9 @@ impl Host {
     /// What of a batch somebody waits for.
     fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
         let decisions = self.settings.hosting.decisions.as_ref()?;
-        let drops_late = component.description().timeout.allows_event_time() && !plan.batch_query;
+        // With versions that are drained, it depends on the key.
+        let is_one = generation::drained(&plan.older).next().is_none();
+        let drops_late = is_one && component.description().timeout.allows_event_time() && !plan.batch_query;
         decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
     }
 
@@ -134,6 +143,21 @@ impl Host {
             parameters: self.settings.parameters.to_string(),
             limits: self.settings.limits.clone(),
             batch_query: self.settings.batch_query,
+            generation: self.generations.current(),
+            older: self.generations.older().to_vec(),
+            sweep: self.generations.sweep(),
         }
+    }
+
+    /// A plan is in the log.
+    pub(super) fn set_last(&mut self, plan: Plan) {
+        self.generations.planned(&plan);
+        self.last = Some(plan);
+        self.settled = None;
+    }
+
+    /// The components that are drained, in the order of their numbers.
+    pub(super) fn drained(&self, older: &[Older]) -> Result<Vec<Arc<Component>>> {
+        generation::drained(older).map(|drained| self.components.get(&drained.digest, &self.component)).collect()
     }
 }

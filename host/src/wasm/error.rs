@@ -39,6 +39,8 @@ pub enum Reason {
     UnreadableState,
     /// So many groups of the batch had failed that the rule was not called for this one.
     RuleFailing,
+    /// The rule did not rewrite the state of an older schema.
+    MigrationFailed,
 }
 
 impl fmt::Display for Reason {

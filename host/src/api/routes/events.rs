@@ -48,7 +48,9 @@ impl FromRequest<App> for EventsRequest {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let headers = request.headers();
         let content_type = match media_type(headers) {
-            empty if empty.is_empty() => return Err(crate::api::body::unsupported("", "JSON lines, JSON or CloudEvents")),
+            empty if empty.is_empty() => {
+                return Err(crate::api::body::unsupported("", "JSON lines, JSON or CloudEvents"));
+            }
             _ => text(headers, &header::CONTENT_TYPE)?.unwrap_or_default(),
         };
         let idempotency_key = text(headers, &IDEMPOTENCY_KEY)?;

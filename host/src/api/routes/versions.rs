@@ -53,7 +53,8 @@ impl FromRequest<App> for ComponentBody {
 }
 
 async fn component_of(form: Request) -> Result<Bytes, Problem> {
-    let malformed = |why: String| Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the form is not right: {why}"));
+    let malformed =
+        |why: String| Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the form is not right: {why}"));
     let mut form = Multipart::from_request(form, &()).await.map_err(|error| malformed(error.body_text()))?;
     let field = form.next_field().await.map_err(|error| malformed(error.body_text()))?;
     let field = field.filter(|field| field.name() == Some("component"));
@@ -102,7 +103,11 @@ pub async fn upload(
 
 /// List the versions of a rule, newest first.
 #[utoipa::path(get, path = "/v1/rules/{rule}/versions", tag = "versions", responses((status = 200, body = Vec<Version>)))]
-pub async fn versions(State(app): State<App>, By(caller): By, Path(rule): Path<String>) -> Answered<Json<Vec<Version>>> {
+pub async fn versions(
+    State(app): State<App>,
+    By(caller): By,
+    Path(rule): Path<String>,
+) -> Answered<Json<Vec<Version>>> {
     app.work.short(caller, move |service, caller| service.versions(caller, &rule)).await.map(Json)
 }
 

@@ -80,7 +80,8 @@ pub fn said(json: bool, rule: &str, record: &ActivationRecord) -> Result<()> {
     if json {
         return shown::line(record);
     }
-    let since = record.batch.map_or_else(|| "as soon as it runs".to_owned(), |batch| format!("since batch {}", batch.0));
+    let since =
+        record.batch.map_or_else(|| "as soon as it runs".to_owned(), |batch| format!("since batch {}", batch.0));
     shown::print(&format!("{rule}: {} {} {since}", record.to.version, shown::short(&record.to.digest)))
 }
 

@@ -48,9 +48,9 @@ pub struct ExportArgs {
 pub fn audit(command: &AuditCommand) -> Result<()> {
     match command {
         AuditCommand::Ls(args) => ls(args),
-        AuditCommand::Export(ExportArgs { after, connect }) => each(&connect.connect()?, *after, |entry| {
-            shown::line(&entry)
-        }),
+        AuditCommand::Export(ExportArgs { after, connect }) => {
+            each(&connect.connect()?, *after, |entry| shown::line(&entry))
+        }
     }
 }
 

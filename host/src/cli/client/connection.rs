@@ -56,7 +56,9 @@ impl ConnectArgs {
             (Some(token), _) => token,
             (None, Some(login)) => login.token.clone(),
             // The token of one server is nothing that another one may see.
-            (None, None) => bail!("no token is known for {url}: log in with `keyfold login {url}`, or set KEYFOLD_TOKEN"),
+            (None, None) => {
+                bail!("no token is known for {url}: log in with `keyfold login {url}`, or set KEYFOLD_TOKEN")
+            }
         };
         let ca = self.ca.clone().or_else(|| same_server.and_then(|login| login.ca.clone()));
         let insecure_http = self.insecure_http || same_server.is_some_and(|login| login.insecure_http);

@@ -62,7 +62,11 @@ pub fn manifest(rule_file: &Path, streams: &[String], known: Option<&Manifest>) 
         output: webhook.map(|webhook| OutputManifest { stream: None, webhook: Some(webhook) }).or(before.output),
         limits: limits.transpose().context("[limits] has numbers only")?.unwrap_or_default(),
         batch: BatchManifest {
-            events: raw.get("batch-events").and_then(toml::Value::as_integer).map(i64::unsigned_abs).or(before.batch.events),
+            events: raw
+                .get("batch-events")
+                .and_then(toml::Value::as_integer)
+                .map(i64::unsigned_abs)
+                .or(before.batch.events),
             interval: before.batch.interval,
         },
         watermark_policy: raw.get("watermark-policy").and_then(toml::Value::as_str).map(str::to_owned),

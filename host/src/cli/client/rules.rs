@@ -104,7 +104,8 @@ pub fn rules(command: &RulesCommand) -> Result<()> {
         }
         RulesCommand::State(StateArgs { rule, key, connect }) => {
             let connection = connect.connect()?;
-            let row: Value = connection.request(Method::GET, ["rules", rule, "state"]).query("key", Some(key)).answer()?;
+            let row: Value =
+                connection.request(Method::GET, ["rules", rule, "state"]).query("key", Some(key)).answer()?;
             shown::one(connect.json, &row)
         }
         RulesCommand::Pause(args) => change(args, "pause"),

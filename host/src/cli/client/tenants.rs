@@ -118,8 +118,7 @@ pub fn tenants(command: &TenantsCommand) -> Result<()> {
         }
         TenantsCommand::Set(QuotaArgs { name, quotas, connect }) => {
             let body = parse(quotas)?;
-            let changed: Tenant =
-                connect.connect()?.request(Method::PATCH, ["tenants", name]).json(&body)?.answer()?;
+            let changed: Tenant = connect.connect()?.request(Method::PATCH, ["tenants", name]).json(&body)?.answer()?;
             shown::one(connect.json, &changed)
         }
         TenantsCommand::Token(TokenForArgs { tenant, name, token, connect }) => {

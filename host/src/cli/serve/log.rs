@@ -23,11 +23,8 @@ pub struct Log {
 pub fn start(filter: &str, json: bool, otlp: Option<&str>) -> Result<Log> {
     let (filter, handle) = reload::Layer::new(parse(filter)?);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines = if json {
-        lines.json().boxed()
-    } else {
-        lines.with_ansi(std::io::stderr().is_terminal()).compact().boxed()
-    };
+    let lines =
+        if json { lines.json().boxed() } else { lines.with_ansi(std::io::stderr().is_terminal()).compact().boxed() };
     let traces = otlp.map(provider).transpose()?;
     let spans = traces.as_ref().map(|provider| {
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("keyfold"));
