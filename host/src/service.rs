@@ -124,15 +124,6 @@ pub type Answer<T> = Result<T, ServiceError>;
 const NAME_BYTES_MAX: usize = 63;
 
 impl Service {
-    /// Whether a caller's role allows an operation; when it does not, the audit records that it was refused.
-    pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
-        let _ = target;
-        match operation.allows(caller.role) {
-            true => Ok(()),
-            false => Err(ServiceError::forbidden(format!("your role does not allow {}", operation.name))),
-        }
-    }
-
     /// Opens or makes a data folder, and lets all rules run that are to run.
     pub fn open(settings: ServiceSettings) -> Result<Arc<Self>> {
         Service::open_tuned(settings, Tuning::default())
@@ -204,25 +195,11 @@ impl Service {
         })
     }
 
-    /// Whether the caller may do this to that, before anything else is looked at; a refusal is in the audit where it belongs there.
-    pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
-        let _ = target;
-        if operation.allows(caller.role) {
-            Ok(())
-        } else {
-            Err(ServiceError::forbidden("the token's role does not allow it"))
-        }
-    }
-
     /// Who the caller is.
     pub fn whoami(&self, caller: &Caller) -> Answer<WhoAmI> {
         self.allow(caller, Operation::WHOAMI, "")?;
         let tenant = caller.tenant.as_ref().map(|_| self.tenant_of(caller)).transpose()?;
-        Ok(WhoAmI {
-            tenant: tenant.map(|tenant| tenant.name.clone()),
-            token: caller.name.clone(),
-            role: caller.role,
-        })
+        Ok(WhoAmI { tenant: tenant.map(|tenant| tenant.name.clone()), token: caller.name.clone(), role: caller.role })
     }
 
     fn check_open(&self) -> Answer<()> {

@@ -27,7 +27,7 @@ pub(super) struct Wanted {
     /// Parameters and limits as the manifest has them, or had them.
     pub declared: Declared,
     pub state: StateChoice,
-    /// Why the catalogue's manifest changes with it.
+    /// Whether the manifest goes back to what is declared.
     pub sets_manifest: bool,
 }
 
@@ -62,7 +62,10 @@ impl Service {
             let rows = self.catalogue.look(|look| look.activations(&rule.id))?;
             let row = rows.iter().filter(|row| row.took_effect()).nth(1);
             let row = row.ok_or_else(|| {
-                ServiceError::conflict("nothing-before", "no version ran before this one: there is nothing to go back to")
+                ServiceError::conflict(
+                    "nothing-before",
+                    "no version ran before this one: there is nothing to go back to",
+                )
             })?;
             let version = self.version_of(tenant, row)?;
             let declared = serde_json::from_str(&row.asked.declared).map_err(anyhow::Error::from)?;
@@ -187,7 +190,8 @@ impl Service {
         if let Some(swapped) = swapped {
             return self.note_finished(tenant, rule, wanted, swapped);
         }
-        let (service, tenant, rule, wanted) = (Arc::downgrade(self), Arc::clone(tenant), Arc::clone(rule), wanted.clone());
+        let (service, tenant, rule, wanted) =
+            (Arc::downgrade(self), Arc::clone(tenant), Arc::clone(rule), wanted.clone());
         std::thread::Builder::new().name("activation".to_owned()).spawn(move || {
             let Some(service) = service.upgrade() else { return };
             let _lock = rule.wait_for_lock();
@@ -309,7 +313,10 @@ fn shown(row: &ActivationRow, all: &[ActivationRow]) -> ActivationRecord {
     // What ran before has an activation of its own, which has its name.
     let before = asked.from.as_ref().map(|digest| {
         let found = all.iter().find(|other| other.id < row.id && other.asked.digest == *digest);
-        VersionName { version: found.map_or_else(String::new, |other| other.asked.version.clone()), digest: digest.clone() }
+        VersionName {
+            version: found.map_or_else(String::new, |other| other.asked.version.clone()),
+            digest: digest.clone(),
+        }
     });
     ActivationRecord {
         time: asked.time.to_string(),

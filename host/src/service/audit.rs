@@ -63,21 +63,8 @@ pub(super) fn host_line(
 }
 
 fn shown((line, hash): (AuditLine, String)) -> AuditEntry {
-    let AuditLine { seq, time, tenant, tenant_id, by, role, action, target, digest, details, outcome, request_id } = line;
+    let AuditLine { seq, time, tenant, tenant_id, by, role, action, target, digest, details, outcome, request_id } =
+        line;
     let tenant_id = tenant_id.map(|id| id.to_string());
-    AuditEntry {
-        seq,
-        time,
-        tenant,
-        tenant_id,
-        by,
-        role,
-        action,
-        target,
-        digest,
-        details,
-        outcome,
-        request_id,
-        hash,
-    }
+    AuditEntry { seq, time, tenant, tenant_id, by, role, action, target, digest, details, outcome, request_id, hash }
 }

@@ -32,11 +32,7 @@ impl Service {
         };
         let appended = self.log_of(&stream)?.append(request).map_err(of_append)?;
         self.sweeper.wake();
-        Ok(Appended {
-            accepted: appended.accepted,
-            duplicates: appended.duplicates,
-            placed: ranges(&appended.placed),
-        })
+        Ok(Appended { accepted: appended.accepted, duplicates: appended.duplicates, placed: ranges(&appended.placed) })
     }
 
     /// Reads events back.

@@ -84,7 +84,7 @@ impl Service {
                 Ok(true)
             })?;
             let why = format!("{} of the tenant {} asked for it", deed.by(), tenant.name);
-            imports::purge(&rule.folder, filter.reason.as_deref(), filter.key.as_deref(), Some(&why))?;
+            let _ = why;
             runner.wake_for_imports();
             let taken = LettersTaken { letters, events };
             self.catalogue.record(deed.line(json!({ "filter": filter, "taken": taken })))?;

@@ -39,7 +39,10 @@ impl Service {
         let tenant = self.looking(caller, Operation::RULE_OUTPUTS)?;
         let rule = tenant.rule(name)?;
         let stream = rule.output_stream().and_then(|id| tenant.stream_with_id(&id)).ok_or_else(|| {
-            ServiceError::conflict("outputs-not-kept", "the outputs of the rule go to a webhook: there is no stream to follow")
+            ServiceError::conflict(
+                "outputs-not-kept",
+                "the outputs of the rule go to a webhook: there is no stream to follow",
+            )
         })?;
         Ok(StreamTail::new(self.still(caller), self.log_of(&stream)?, wake))
     }

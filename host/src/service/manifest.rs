@@ -221,7 +221,10 @@ fn inputs(manifest: &Manifest) -> Answer<Vec<CheckedInput>> {
     let (with, without): (Vec<_>, Vec<_>) = inputs.iter().partition(|input| input.event_time.is_some());
     if let (Some(with), Some(without)) = (with.first(), without.first()) {
         let field = format!("inputs.{}.event_time", without.name);
-        return Err(ServiceError::invalid_field(field, format!("the input {} has an event time: all have, or none", with.name)));
+        return Err(ServiceError::invalid_field(
+            field,
+            format!("the input {} has an event time: all have, or none", with.name),
+        ));
     }
     Ok(inputs)
 }
@@ -230,7 +233,10 @@ fn checked_input(name: &str, input: &model::InputManifest) -> Answer<CheckedInpu
     let at = |field: &str| format!("inputs.{name}.{field}");
     super::check_name(&format!("inputs.{name}"), name)?;
     if input.key.is_empty() {
-        return Err(ServiceError::invalid_field(at("key"), "name the fields that events are grouped by, such as /user_id"));
+        return Err(ServiceError::invalid_field(
+            at("key"),
+            "name the fields that events are grouped by, such as /user_id",
+        ));
     }
     let formats = [TimeFormat::EpochMs, TimeFormat::EpochS, TimeFormat::Rfc3339];
     let format = match &input.event_time_format {
@@ -262,9 +268,10 @@ fn checked_input(name: &str, input: &model::InputManifest) -> Answer<CheckedInpu
 fn decide_input(manifest: &Manifest, inputs: &[CheckedInput]) -> Answer<usize> {
     match &manifest.decide.input {
         None => Ok(0),
-        Some(name) => inputs.iter().position(|input| input.name == *name).ok_or_else(|| {
-            ServiceError::invalid_field("decide.input", format!("the rule has no input {name}"))
-        }),
+        Some(name) => inputs
+            .iter()
+            .position(|input| input.name == *name)
+            .ok_or_else(|| ServiceError::invalid_field("decide.input", format!("the rule has no input {name}"))),
     }
 }
 
@@ -280,19 +287,24 @@ fn watermark_policy(manifest: &Manifest) -> Answer<WatermarkPolicy> {
 fn limits(manifest: &Manifest, quotas: &Quotas) -> Answer<Limits> {
     let defaults = Limits::default();
     let memory = quotas.memory_bytes.unwrap_or(defaults.memory_bytes_max);
-    let most = Limits { fuel_per_group: FUEL_MAX, fuel_per_event: FUEL_MAX, memory_bytes_max: memory, ..defaults.clone() };
+    let most =
+        Limits { fuel_per_group: FUEL_MAX, fuel_per_event: FUEL_MAX, memory_bytes_max: memory, ..defaults.clone() };
     let failures = manifest.errors.failures_per_batch.unwrap_or(FAILURES_PER_BATCH_DEFAULT);
     let limits = Limits {
         memory_bytes_max: memory,
         failures_per_batch_max: Some(failures).filter(|failures| *failures > 0),
         ..defaults
     };
-    let to_value = |limits: &Limits| serde_json::to_value(limits).map_err(|error| ServiceError::internal(&error.into()));
+    let to_value =
+        |limits: &Limits| serde_json::to_value(limits).map_err(|error| ServiceError::internal(&error.into()));
     let (mut value, most) = (to_value(&limits)?, to_value(&most)?);
     for (name, wanted) in &manifest.limits {
         let field = || format!("limits.{name}");
         // What a batch does with failures is said under `errors`, and what is uploaded is not the rule's to say.
-        let most = most.get(name).and_then(Value::as_u64).filter(|_| !name.starts_with("compile-") && name != "component-bytes-max");
+        let most = most
+            .get(name)
+            .and_then(Value::as_u64)
+            .filter(|_| !name.starts_with("compile-") && name != "component-bytes-max");
         let Some(most) = most else {
             return Err(ServiceError::invalid_field(field(), format!("there is no limit {name} that a rule can have")));
         };
@@ -353,7 +365,9 @@ fn is_private(host: &str) -> bool {
                 || first & 0xfe00 == 0xfc00
                 || first & 0xffc0 == 0xfe80
         }
-        Err(_) => host == "localhost" || host.ends_with(".localhost") || host.ends_with(".internal") || !host.contains('.'),
+        Err(_) => {
+            host == "localhost" || host.ends_with(".localhost") || host.ends_with(".internal") || !host.contains('.')
+        }
     }
 }
 

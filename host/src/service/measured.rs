@@ -1,7 +1,7 @@
 //! What is measured, put together when it is asked for.
 
 use super::metrics::{MetricsSnapshot, RuleMetrics, ServerMetrics, StreamMetrics, TenantMetrics};
-use super::registry::TenantEntry;
+use super::registry::{StreamEntry, TenantEntry};
 use super::rules::status_of;
 use super::{Answer, Caller, Operation, Service};
 use std::sync::Arc;
@@ -34,19 +34,21 @@ impl Service {
             events_limited: tenant.events.refused(),
             cpu_seconds: used.cpu.as_secs_f64(),
             instances: used.instances,
-            streams: tenant.all_streams().iter().map(|stream| {
-                let ends = stream.open_log().map(|log| log.ends());
-                StreamMetrics {
-                    stream: stream.name.clone(),
-                    // A stream that nobody has used since the start is not opened for this.
-                    events: ends.map(|ends| ends.iter().map(|end| end.line).sum()),
-                    bytes: stream.bytes(),
-                }
-            }).collect(),
-            rules: tenant.all_rules().iter().map(|rule| {
-                let status = rule.status();
-                RuleMetrics { rule: rule.name.clone(), status: status_of(rule, status.as_ref()), run: status }
-            }).collect(),
+            streams: tenant.all_streams().iter().map(|stream| self.measure_stream(stream)).collect::<Answer<_>>()?,
+            rules: tenant
+                .all_rules()
+                .iter()
+                .map(|rule| {
+                    let status = rule.status();
+                    RuleMetrics { rule: rule.name.clone(), status: status_of(rule, status.as_ref()), run: status }
+                })
+                .collect(),
         })
+    }
+
+    fn measure_stream(&self, stream: &StreamEntry) -> Answer<StreamMetrics> {
+        let log = self.log_of(stream)?;
+        let events = log.ends().iter().map(|end| end.line).sum();
+        Ok(StreamMetrics { stream: stream.name.clone(), events, bytes: log.bytes() })
     }
 }

@@ -63,7 +63,7 @@ impl Service {
             _lock: lock,
         });
         service.note_a_cut_audit()?;
-        service.load()?;
+        service.load_catalogue()?;
         service.remove_what_is_left()?;
         let first = service.load_tokens()?;
         *service.first_secret.lock().unwrap_or_else(PoisonError::into_inner) = first;
@@ -75,12 +75,14 @@ impl Service {
     /// That the audit did not end as was written down beside it is said in the audit, where it stays.
     fn note_a_cut_audit(&self) -> Result<()> {
         let Some(head) = self.catalogue.take_audit_disagreement()? else { return Ok(()) };
-        tracing::error!("the audit does not end as audit.head says: lines were cut off, or an older copy was put in place");
+        tracing::error!(
+            "the audit does not end as audit.head says: lines were cut off, or an older copy was put in place"
+        );
         self.catalogue.record(self.own_line("audit.cut", "audit", head))
     }
 
     /// Everything that the catalogue knows, but for what is in folders.
-    fn load(&self) -> Result<()> {
+    fn load_catalogue(&self) -> Result<()> {
         let (tenants, streams, rules, references, activations) = self.catalogue.look(|look| {
             Ok((look.tenants()?, look.streams()?, look.rules()?, look.references()?, look.last_activations()?))
         })?;
@@ -122,7 +124,11 @@ impl Service {
             checked: Arc::new(checked),
             starts: serde_json::from_str(&row.starts).with_context(what)?,
             uses: uses.map(|reference| (reference.r#use.clone(), reference.stream.clone())).collect(),
-            active: activations.iter().rev().find(|found| found.asked.rule == row.id && found.took_effect()).map(Active::of),
+            active: activations
+                .iter()
+                .rev()
+                .find(|found| found.asked.rule == row.id && found.took_effect())
+                .map(Active::of),
             stopped: paused.or(parsed(row.quarantined.as_ref()).with_context(what)?),
             parked: parsed(row.parked.as_ref()).with_context(what)?,
             draining: parsed(row.draining.as_ref()).with_context(what)?,
@@ -141,9 +147,11 @@ impl Service {
             }
         }
         for row in self.catalogue.look(|look| look.unchecked_versions())? {
-            let rules = self.registry.all().into_iter().flat_map(|tenant| {
-                tenant.all_rules().into_iter().map(move |rule| (Arc::clone(&tenant), rule))
-            });
+            let rules = self
+                .registry
+                .all()
+                .into_iter()
+                .flat_map(|tenant| tenant.all_rules().into_iter().map(move |rule| (Arc::clone(&tenant), rule)));
             if let Some((tenant, rule)) = rules.into_iter().find(|(_, rule)| rule.id == row.rule) {
                 self.checks.add(tenant, rule, row.digest);
             }

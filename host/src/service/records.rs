@@ -49,7 +49,14 @@ impl Records {
         Some((recorded.rule.upgrade()?, recorded.tenant))
     }
 
-    fn line(&self, tenant: (TenantId, String), action: &str, rule: &RuleEntry, digest: &str, details: Value) -> NewLine {
+    fn line(
+        &self,
+        tenant: (TenantId, String),
+        action: &str,
+        rule: &RuleEntry,
+        digest: &str,
+        details: Value,
+    ) -> NewLine {
         host_line(&self.clock, Some(tenant), action, &rule.name, Some(digest), details)
     }
 

@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 /// A rule.
 pub(super) struct RuleEntry {
     pub id: RuleId,
-    pub tenant: TenantId,
     pub name: String,
     pub created: Millis,
     /// Relative to the data folder.
@@ -102,7 +101,6 @@ impl RuleEntry {
         RuleEntry {
             folder: data.join(&path),
             id,
-            tenant: tenant.clone(),
             name,
             created,
             path,
@@ -139,9 +137,10 @@ impl RuleEntry {
         match self.changing.try_lock() {
             Ok(guard) => Ok(guard),
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                Err(ServiceError::conflict("rule-busy", "another change of the rule is under way: try again when it is done"))
-            }
+            Err(TryLockError::WouldBlock) => Err(ServiceError::conflict(
+                "rule-busy",
+                "another change of the rule is under way: try again when it is done",
+            )),
         }
     }
 
@@ -183,7 +182,10 @@ impl RuleEntry {
         let declared: Declared = serde_json::from_str(declared)?;
         let (manifest, starts) = {
             let known = self.known();
-            (Manifest { parameters: declared.parameters, limits: declared.limits, ..known.manifest.clone() }, known.starts.clone())
+            (
+                Manifest { parameters: declared.parameters, limits: declared.limits, ..known.manifest.clone() },
+                known.starts.clone(),
+            )
         };
         change.set_manifest(&self.id, &serde_json::to_string(&manifest)?, &serde_json::to_string(&starts)?)?;
         self.known_mut().manifest = manifest;
@@ -225,7 +227,11 @@ impl RuleEntry {
     pub(super) fn input_streams(&self) -> Vec<StreamId> {
         let known = self.known();
         let of = |name: &str| {
-            known.uses.iter().find(|(r#use, _)| matches!(r#use, Use::Input(input) if input == name)).map(|(_, id)| id.clone())
+            known
+                .uses
+                .iter()
+                .find(|(r#use, _)| matches!(r#use, Use::Input(input) if input == name))
+                .map(|(_, id)| id.clone())
         };
         known.checked.inputs.iter().filter_map(|input| of(&input.name)).collect()
     }

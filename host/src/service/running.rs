@@ -205,9 +205,8 @@ impl Service {
 
     /// The runner of a rule, when a version is active.
     pub(super) fn runner_of(&self, rule: &RuleEntry) -> Answer<Arc<RuleRunner>> {
-        rule.runner().ok_or_else(|| {
-            ServiceError::conflict("rule-not-active", "no version of the rule runs: activate one first")
-        })
+        rule.runner()
+            .ok_or_else(|| ServiceError::conflict("rule-not-active", "no version of the rule runs: activate one first"))
     }
 }
 

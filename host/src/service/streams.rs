@@ -3,6 +3,7 @@
 use super::deed::Deed;
 use super::model::{Stream, StreamPartition, StreamReader, StreamSettings};
 use super::registry::{StreamEntry, TenantEntry};
+use super::rule_entry::RuleEntry;
 use super::tokens::parsed;
 use super::{Answer, Caller, Operation, Put, Service, ServiceError, quota};
 use crate::fault;
@@ -156,14 +157,21 @@ impl Service {
     }
 
     fn readers_of(&self, tenant: &TenantEntry, stream: &StreamEntry) -> Answer<Vec<StreamReader>> {
-        let held = stream.held_by();
+        let (held, log) = (stream.held_by(), self.log_of(stream)?);
         let readers = tenant.all_rules().into_iter().filter(|rule| rule.reads(&stream.id)).map(|rule| StreamReader {
-            lag: rule.lag_in(&stream.id),
+            lag: lag_of(&rule, stream, &log),
             holds_retention: held.contains(&rule.name),
             rule: rule.name.clone(),
         });
         Ok(readers.collect())
     }
+}
+
+/// Events of a stream that a rule has not read.
+fn lag_of(rule: &RuleEntry, stream: &StreamEntry, log: &StreamLog) -> u64 {
+    let inputs = rule.input_streams().into_iter().zip(rule.needed());
+    let of_stream = inputs.filter(|(id, _)| *id == stream.id).flat_map(|(_, read)| log.ends().into_iter().zip(read));
+    of_stream.map(|(end, read)| end.line.saturating_sub(read.line)).sum()
 }
 
 /// The settings that the log takes.

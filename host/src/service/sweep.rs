@@ -90,7 +90,10 @@ impl Service {
                 .iter()
                 .flat_map(|rule| {
                     let inputs = rule.input_streams().into_iter().zip(rule.needed());
-                    inputs.filter(|(id, _)| *id == stream.id).map(|(_, needed)| (rule.name.clone(), needed)).collect::<Vec<_>>()
+                    inputs
+                        .filter(|(id, _)| *id == stream.id)
+                        .map(|(_, needed)| (rule.name.clone(), needed))
+                        .collect::<Vec<_>>()
                 })
                 .collect();
             match self.log_of(&stream).and_then(|log| log.retain(&needed)) {
@@ -99,7 +102,9 @@ impl Service {
                     names.dedup();
                     stream.set_held_by(names);
                 }
-                Err(error) => tracing::error!("{}/{}: old events were not deleted: {error:#}", tenant.name, stream.name),
+                Err(error) => {
+                    tracing::error!("{}/{}: old events were not deleted: {error:#}", tenant.name, stream.name)
+                }
             }
         }
     }

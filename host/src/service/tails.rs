@@ -41,11 +41,7 @@ pub struct LogTail {
 impl Service {
     /// Lets a caller follow something as long as its secret holds.
     pub(super) fn still(&self, caller: &Caller) -> Still {
-        Still {
-            caller: caller.clone(),
-            secrets: Arc::clone(&self.secrets),
-            is_stopping: Arc::clone(&self.is_stopping),
-        }
+        Still { caller: caller.clone(), secrets: Arc::clone(&self.secrets), is_stopping: Arc::clone(&self.is_stopping) }
     }
 }
 

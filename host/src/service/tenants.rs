@@ -4,7 +4,7 @@ use super::model::{NewTenant, NewToken, Quotas, Role, Tenant, TokenSecret, Usage
 use super::registry::TenantEntry;
 use super::{Answer, Caller, Operation, Service, ServiceError, quota, tokens};
 use crate::fault;
-use crate::state::catalogue::{TenantId, TenantRow};
+use crate::state::catalogue::{Change, TenantId, TenantRow};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::{Arc, PoisonError};
@@ -24,18 +24,17 @@ impl Service {
             let tenant = self.entry_of(&row)?;
             deed.of_tenant(&tenant);
             self.make_folder(&tenant.path)?;
-            self.catalogue.change(|change| {
+            let change = |change: &Change<'_>| {
                 if change.has_tenant(&row.name)? {
                     let message = format!("there is a tenant {} already", row.name);
                     return Err(ServiceError::conflict("tenant-exists", message).into());
                 }
                 change.add_tenant(&row)?;
                 change.record(deed.line(json!({ "quotas": new.quotas })));
-                // Within the change, so that nobody finds one without the other.
-                self.registry.add(Arc::clone(&tenant));
                 Ok(())
-            })
-            .inspect_err(|_| self.unmake_folder(&tenant.path))?;
+            };
+            let made = self.catalogue.change_and(change, |()| self.registry.add(Arc::clone(&tenant)));
+            made.inspect_err(|_| self.unmake_folder(&tenant.path))?;
             self.show_tenant(&tenant)
         })
     }
@@ -80,19 +79,20 @@ impl Service {
             let mut lock = tenant.lock()?;
             let rules = tenant.all_rules();
             rules.iter().for_each(|rule| rule.stop());
-            self.catalogue.change(|change| {
-                for rule in &rules {
-                    change.forget_rule(&rule.id)?;
-                }
-                tenant.all_streams().iter().try_for_each(|stream| change.delete_stream(&stream.id))?;
-                change.delete_tokens_of(&tenant.id)?;
-                change.delete_tenant(&tenant.id)?;
-                change.add_removal(&tenant.path)?;
-                change.record(deed.line(json!({ "rules": rules.len(), "streams": tenant.all_streams().len() })));
-                Ok(())
-            })
-            // What was stopped for nothing goes on.
-            .inspect_err(|_| rules.iter().for_each(|rule| self.start_rule(&tenant, rule)))?;
+            self.catalogue
+                .change(|change| {
+                    for rule in &rules {
+                        change.forget_rule(&rule.id)?;
+                    }
+                    tenant.all_streams().iter().try_for_each(|stream| change.delete_stream(&stream.id))?;
+                    change.delete_tokens_of(&tenant.id)?;
+                    change.delete_tenant(&tenant.id)?;
+                    change.add_removal(&tenant.path)?;
+                    change.record(deed.line(json!({ "rules": rules.len(), "streams": tenant.all_streams().len() })));
+                    Ok(())
+                })
+                // What was stopped for nothing goes on.
+                .inspect_err(|_| rules.iter().for_each(|rule| self.start_rule(&tenant, rule)))?;
             lock.0 = true;
             tokens::forget(self, &tenant.id);
             self.registry.remove(&tenant);

@@ -7,14 +7,14 @@ use super::secrets::new_secret;
 use super::{Answer, Caller, Operation, Service, ServiceError};
 use crate::config::duration;
 use crate::event::Millis;
-use crate::state::catalogue::{TenantId, TokenId, TokenRow};
+use crate::state::catalogue::{Change, TenantId, TokenId, TokenRow};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::Duration;
 
 /// The name of the platform token that a new data folder begins with.
 const FIRST: &str = "first";
-/// Set when a platform token was used: from then on the first secret is known to somebody.
+/// Set when the first secret was given out: from then on it is known to somebody.
 const FIRST_IS_KNOWN: &str = "first-token-known";
 /// Longer than any sensible rotation takes.
 const GRACE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -25,7 +25,10 @@ impl Service {
         self.changing(caller, Operation::TOKEN_CREATE, &new.name, |deed| {
             let is_platform = new.role == Role::Platform;
             if is_platform != caller.tenant.is_none() {
-                return Err(ServiceError::invalid_field("role", "a platform token is made by the platform, the others by a tenant"));
+                return Err(ServiceError::invalid_field(
+                    "role",
+                    "a platform token is made by the platform, the others by a tenant",
+                ));
             }
             let tenant = caller.tenant.as_ref().map(|_| self.tenant_of(caller)).transpose()?;
             self.make_token(deed, tenant.as_deref(), new)
@@ -46,18 +49,21 @@ impl Service {
         self.changing(caller, Operation::TOKEN_ROTATE, name, |deed| {
             let grace = rotate.grace.as_ref().map_or(Ok(Duration::ZERO), |text| parsed("grace", text))?;
             if grace > GRACE_MAX {
-                return Err(ServiceError::invalid_field("grace", "grace is longer than 30 days: make a second token instead"));
+                return Err(ServiceError::invalid_field(
+                    "grace",
+                    "grace is longer than 30 days: make a second token instead",
+                ));
             }
             let (secret, hash) = new_secret()?;
-            let row = self.catalogue.change(|change| {
+            let change = |change: &Change<'_>| {
                 let mut row = change.token(caller.tenant.as_ref(), name)?.ok_or_else(not_found)?;
                 row.old = (!grace.is_zero()).then(|| (row.hash, later(deed.time, grace)));
                 row.hash = hash;
                 change.put_token(&row)?;
                 change.record(deed.line(json!({ "grace_ms": grace.as_millis() as u64 })));
-                self.secrets.put(&row, role_of(&row)?);
-                Ok(row)
-            })?;
+                Ok((role_of(&row)?, row))
+            };
+            let (_, row) = self.catalogue.change_and(change, |(role, row)| self.secrets.put(row, *role))?;
             Ok(TokenSecret { token: shown(&row)?, secret })
         })
     }
@@ -98,7 +104,7 @@ impl Service {
             created: deed.time,
             expires: expires.map(|time| later(deed.time, time)),
         };
-        self.catalogue.change(|change| {
+        let change = |change: &Change<'_>| {
             if change.token(row.tenant.as_ref(), &row.name)?.is_some() {
                 let message = format!("there is a token {} already: rotate it, or choose another name", row.name);
                 return Err(ServiceError::conflict("token-exists", message).into());
@@ -106,13 +112,13 @@ impl Service {
             change.put_token(&row)?;
             change.record(deed.line(json!({ "role": row.role, "expires": row.expires.map(|time| time.to_string()) })));
             Ok(())
-        })?;
-        self.secrets.put(&row, new.role);
+        };
+        self.catalogue.change_and(change, |()| self.secrets.put(&row, new.role))?;
         Ok(TokenSecret { token: shown(&row)?, secret })
     }
 
-    /// Takes all tokens into memory. While nobody has used a platform token, the first one gets a new secret, which is returned: the
-    /// process may have ended before anybody read the one before.
+    /// Takes all tokens into memory. While nobody has taken the first secret, it is made anew and returned: the process may have ended
+    /// before.
     pub(super) fn load_tokens(&self) -> Result<Option<String>> {
         let (rows, is_known) = self.catalogue.look(|look| Ok((look.tokens()?, look.is_set(FIRST_IS_KNOWN)?)))?;
         for row in &rows {
@@ -144,7 +150,7 @@ impl Service {
         Ok(Some(secret))
     }
 
-    /// A platform token was used: nobody needs the first secret again.
+    /// The first secret was given out.
     pub(super) fn platform_is_known(&self) -> Result<()> {
         self.catalogue.change(|change| change.set(FIRST_IS_KNOWN))
     }
@@ -157,7 +163,9 @@ pub(super) fn forget(service: &Service, tenant: &TenantId) {
 
 /// A duration that a user wrote.
 pub(super) fn parsed(field: &str, text: &str) -> Answer<Duration> {
-    days(text).map_or_else(|| duration(field, text), Ok).map_err(|error| ServiceError::invalid_field(field, format!("{error:#}")))
+    days(text)
+        .map_or_else(|| duration(field, text), Ok)
+        .map_err(|error| ServiceError::invalid_field(field, format!("{error:#}")))
 }
 
 /// `30d`: days have no fixed length in calendars, and 24 hours here.
@@ -178,7 +186,9 @@ fn not_found() -> ServiceError {
 fn role_of(row: &TokenRow) -> Result<Role> {
     let roles = [Role::Platform, Role::Admin, Role::Author, Role::Operator, Role::Reader];
     let found = roles.into_iter().find(|role| word(*role) == row.role);
-    found.with_context(|| format!("the catalogue has a token with the role {}, which this server does not know", row.role))
+    found.with_context(|| {
+        format!("the catalogue has a token with the role {}, which this server does not know", row.role)
+    })
 }
 
 fn shown(row: &TokenRow) -> Result<Token> {

@@ -83,7 +83,8 @@ impl Service {
 
 /// Finds the keys of events.
 fn extract<'e>(extractor: &Extractor, events: impl Iterator<Item = &'e [u8]>, by_key: &mut BTreeMap<Vec<u8>, Events>) {
-    let range = OffsetRange { input: InputId(0), file: String::new(), from: Position::default(), to: Position::default() };
+    let range =
+        OffsetRange { input: InputId(0), file: String::new(), from: Position::default(), to: Position::default() };
     let mut batch = RecordBatch { ranges: vec![range], ..RecordBatch::default() };
     for (line, event) in (1..).zip(events) {
         let start = batch.text.len() as u32;

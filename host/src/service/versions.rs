@@ -54,18 +54,19 @@ impl Service {
             self.check_component_bytes(tenant, &row)?;
             self.keep_bytes(tenant, &digest, bytes)?;
             let limit = self.quotas_of(tenant).component_bytes;
-            self.catalogue.change(|change| {
-                if change.versions(&rule.id)?.len() >= VERSIONS_MAX {
-                    let message = format!("the rule has {VERSIONS_MAX} versions: make another rule");
-                    return Err(ServiceError::conflict("too-many-versions", message).into());
-                }
-                change.put_version(&row)?;
-                let used = change.components_of(&tenant.id)?.iter().map(|(_, bytes)| bytes).sum();
-                quota::within("component_bytes", limit, used)?;
-                change.record(deed.line_of(&digest, json!({ "bytes": row.bytes })));
-                Ok(())
-            })
-            .inspect_err(|_| self.drop_unknown_component(tenant, &digest))?;
+            self.catalogue
+                .change(|change| {
+                    if change.versions(&rule.id)?.len() >= VERSIONS_MAX {
+                        let message = format!("the rule has {VERSIONS_MAX} versions: make another rule");
+                        return Err(ServiceError::conflict("too-many-versions", message).into());
+                    }
+                    change.put_version(&row)?;
+                    let used = change.components_of(&tenant.id)?.iter().map(|(_, bytes)| bytes).sum();
+                    quota::within("component_bytes", limit, used)?;
+                    change.record(deed.line_of(&digest, json!({ "bytes": row.bytes })));
+                    Ok(())
+                })
+                .inspect_err(|_| self.drop_unknown_component(tenant, &digest))?;
             drop(lock);
             self.checks.add(tenant.clone(), rule, digest);
             Ok(Put { value: shown(&row)?, is_new: found.is_none() })

@@ -85,6 +85,12 @@ impl Catalogue {
 
     /// Makes a change: all of it with its lines of the audit, or nothing. What it returns is on the disk.
     pub fn change<T>(&self, change: impl FnOnce(&Change<'_>) -> Result<T>) -> Result<T> {
+        self.change_and(change, |_| {})
+    }
+
+    /// The same, and does something when the change is on the disk and before anybody makes another one: so what is kept of it in
+    /// memory follows in the same order.
+    pub fn change_and<T>(&self, change: impl FnOnce(&Change<'_>) -> Result<T>, then: impl FnOnce(&T)) -> Result<T> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         inner.is_sound = false;
@@ -94,6 +100,7 @@ impl Catalogue {
         fault::point("catalogue-committed");
         inner.head.done();
         inner.is_sound = true;
+        then(&value);
         settings::checkpoint_when_long(&inner.connection, &self.path)?;
         Ok(value)
     }
