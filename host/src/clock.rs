@@ -96,6 +96,11 @@ impl Deadline {
 
     /// Whether it has passed.
     pub fn passed(&self) -> bool {
-        Instant::now() >= self.0
+        self.passed_but_for(Duration::ZERO)
+    }
+
+    /// Whether it has passed, when time spent waiting for others does not count.
+    pub fn passed_but_for(&self, waited: Duration) -> bool {
+        Instant::now() >= self.0 + waited
     }
 }

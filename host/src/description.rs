@@ -1,5 +1,6 @@
 //! [`Description`]: what a rule says of itself.
 
+use crate::generation::SCHEMA_NUMBER_END;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +128,9 @@ impl Description {
             "form is map and output_mode is append: with exactly one output for each call, newer ones replace older ones, so use update"
         );
         ensure!(description.state_schema >= 1, "state_schema is 0: schema numbers begin at 1");
+        if let Some(number) = description.readable_schemas.iter().find(|&&number| number >= SCHEMA_NUMBER_END) {
+            bail!("the schema number {number} is too large: schema numbers are below {SCHEMA_NUMBER_END}");
+        }
         ensure!(
             description.readable_schemas.contains(&description.state_schema),
             "readable_schemas {:?} does not hold the rule's own state_schema {}",

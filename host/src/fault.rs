@@ -19,6 +19,10 @@ pub const POINTS: &[&str] = &[
     "replay-read",
     "component-written",
     "component-placed",
+    // Another version is activated.
+    "activation-begin",
+    "activation-written",
+    "activation-told",
     // A batch is planned.
     "read",
     "plan-begin",

@@ -2,6 +2,7 @@
 
 use crate::event::{Millis, PartitionId};
 use crate::input::BatchInput;
+use anyhow::Result;
 use hashbrown::HashTable;
 
 /// The events of one key, as a range of [`Grouped::events`].
@@ -25,8 +26,14 @@ pub struct Grouped {
 }
 
 impl Grouped {
-    /// Groups a partition's events. Those at or before the watermark, when one is given, are late, unless they run again.
-    pub fn new(input: &BatchInput, partition: PartitionId, late_watermark: Option<Millis>) -> Self {
+    /// Groups a partition's events. Those at or before the watermark, when one is given, are late, unless they run again; they are
+    /// dropped when that is so for their key.
+    pub fn new(
+        input: &BatchInput,
+        partition: PartitionId,
+        late_watermark: Option<Millis>,
+        mut is_dropped: impl FnMut(u64, &[u8]) -> Result<bool>,
+    ) -> Result<Self> {
         let mut groups: Vec<EventGroup> = Vec::new();
         let mut by_key: HashTable<u32> = HashTable::new();
         let mut group_of_event: Vec<(u32, u32)> = Vec::new();
@@ -34,11 +41,11 @@ impl Grouped {
         for &number in input.events_of(partition) {
             let event = input.event(number);
             let is_late = late_watermark.is_some_and(|watermark| event.time_ms <= watermark.0);
-            if is_late && !input.is_re_driven(event) {
+            let key = input.extracted.key_of(event);
+            if is_late && !input.is_re_driven(event) && is_dropped(event.key_hash, key)? {
                 late += 1;
                 continue;
             }
-            let key = input.extracted.key_of(event);
             let first_of = |group: u32| input.event(groups[group as usize].first_event);
             let same_key = |&group: &u32| {
                 let first = first_of(group);
@@ -60,7 +67,7 @@ impl Grouped {
             group_of_event.push((group, number));
         }
         let events = lay_out(&mut groups, &group_of_event);
-        Grouped { groups, events, late }
+        Ok(Grouped { groups, events, late })
     }
 }
 

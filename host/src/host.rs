@@ -7,14 +7,18 @@ mod control;
 mod deliverer;
 mod deliveries;
 mod delivery;
+mod generations;
+mod hosting;
 mod planning;
 mod recovery;
 mod settings;
 mod swap;
 mod undelivered;
+mod waiting;
 
 use crate::checkpoint::Checkpointer;
 use crate::clock::{Clock, Stopwatch};
+use crate::envelope::Envelope;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::folder_lock::FolderLock;
@@ -29,18 +33,22 @@ use crate::state::{Hold, PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use deliveries::Deliveries;
+use generations::Generations;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use waiting::Idle;
 
 pub use breaker::Retry;
 pub use control::{Control, Requested};
 pub use deliveries::{Delivery, OUTBOX_BYTES_MAX_DEFAULT, Outbox};
 pub use delivery::BatchOutcome;
+pub use generations::OlderRows;
+pub use hosting::Hosting;
 pub use settings::{InputSettings, Settings};
 pub use swap::{Activation, StateChoice, Swapped};
 
@@ -65,8 +73,14 @@ pub trait Observer {
     /// A batch is done and its outputs are delivered. `bytes` is how far the source had come when it was committed.
     fn batch(&mut self, progress: &Progress, bytes: Option<(u64, u64)>);
 
+    /// All partitions have committed a batch, and nothing of it is delivered yet. One report for each partition.
+    fn committed(&mut self, _: &Plan, _: &[PartitionReport]) {}
+
     /// So much waits for the sink.
     fn outbox(&mut self, _: &Outbox) {}
+
+    /// So much is left of what versions before the one that runs have written. Told after each batch that had some.
+    fn older_rows(&mut self, _: &OlderRows) {}
 }
 
 /// One rule over its inputs.
@@ -83,12 +97,16 @@ pub struct Host {
     id: String,
     run_id: String,
     last: Option<Plan>,
+    /// Which generation is written, and what becomes of the rows of earlier ones.
+    generations: Generations,
     delivered: Option<BatchId>,
     /// The first batch that is not committed by all partitions.
     uncommitted: BatchId,
     /// When the batch that was committed last was triggered.
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
+    /// What is written around outputs.
+    envelope: Option<Arc<Envelope>>,
     /// Set while the input is used up after the last batch: the next one drops late events by the watermark that was reached, as if
     /// a batch without data had come between them. Spark runs that batch.
     settled: Option<Settled>,
@@ -150,8 +168,16 @@ impl Host {
             delivery.release = release;
         }
         let partitions = settings.identity.partitions;
-        let deliveries = Deliveries::start(&settings.folder, partitions, sink, &delivery, delivered)?;
+        let deliveries =
+            Deliveries::start(&settings.folder, partitions, sink, &delivery, delivered, &settings.control)?;
+        let envelope = Envelope::new(&identity.id, &identity.rule);
+        let envelope = settings.hosting.envelope.then(|| Arc::new(envelope));
         let of_inputs = settings.inputs.iter().map(|input| input.watermark).collect();
+        let after_last = plan_log.activated()?.filter(|activated| {
+            // One that is told of again is not what runs when the host is opened with another version.
+            activated.after == last.as_ref().map(|last| last.batch) && activated.digest == component.digest()
+        });
+        let generations = Generations::new(last.as_ref(), after_last.as_ref(), workers.at_start().counts.clone());
         let mut host = Host {
             imports: Imports::new(&settings.folder),
             watermarks: Watermarks::new(settings.identity.watermark_policy, of_inputs),
@@ -166,9 +192,11 @@ impl Host {
             id: identity.id,
             run_id: new_run_id(),
             last,
+            generations,
             delivered,
             last_trigger: None,
             in_flight: VecDeque::new(),
+            envelope,
             settled,
             query_time: None,
             checkpoint,
@@ -199,6 +227,11 @@ impl Host {
             let _ = self.finish_delivery(&AtomicBool::new(true), observer);
         }
         self.has_failed = ran.is_err();
+        if ran.is_err()
+            && let Some(requested) = self.settings.control.take_activation()
+        {
+            requested.reply(Err(anyhow!("the run failed before the activation took effect")));
+        }
         ran
     }
 
@@ -214,10 +247,19 @@ impl Host {
         if self.settings.batch_query {
             return self.run_batch_query(source, stop, observer);
         }
+        let mut idle = Idle::default();
         loop {
             self.hold_back(stop, observer)?;
+            // A rule that is stopped takes an activation first: it is opened for that alone.
+            if self.settings.control.has_activation() {
+                self.settle_all(source, observer)?;
+                self.activate_what_was_asked();
+            }
             if stop.load(Ordering::Relaxed) {
                 break;
+            }
+            if self.is_over_outputs(source, stop, observer)? {
+                continue;
             }
             if self.is_held_back(stop)? {
                 self.settle_all(source, observer)?;
@@ -229,18 +271,26 @@ impl Host {
             let status = self.read(source, &mut records)?;
             times.read();
             if !records.ranges.is_empty() {
+                idle.end();
                 self.begin(records, times, None)?;
                 self.settle(source, observer, BATCHES_IN_FLIGHT_MAX)?;
             } else if status != ReadStatus::More {
+                if self.wait_for_batches(source, observer)? {
+                    continue;
+                }
                 self.settle_all(source, observer)?;
                 self.settle_watermark();
-                self.plan_log.show_progress(self.delivered)?;
+                if !self.settings.hosting.is_told {
+                    self.plan_log.show_progress(self.delivered)?;
+                }
                 match self.next_step(status)? {
-                    Step::Timeouts => {
+                    Step::Batch => {
+                        idle.end();
                         self.begin(RecordBatch::default(), times, None)?;
                         self.settle_all(source, observer)?;
                     }
-                    Step::Wait => self.pause(POLL, stop, observer)?,
+                    Step::Wait if !self.wait_for_work(&mut idle, stop, observer)? => break,
+                    Step::Wait => {}
                     Step::End => break,
                 }
             }
@@ -288,7 +338,10 @@ impl Host {
 
     fn next_step(&self, status: ReadStatus) -> Result<Step> {
         if self.has_due(self.next_watermark())? {
-            return Ok(Step::Timeouts);
+            return Ok(Step::Batch);
+        }
+        if self.generations.has_to_sweep() {
+            return Ok(Step::Batch);
         }
         // Whether more is waited for is the source's to say: standard input that pauses has not ended.
         Ok(if status == ReadStatus::Ended { Step::End } else { Step::Wait })
@@ -298,13 +351,16 @@ impl Host {
     /// that did, wait for one that does.
     fn next_due(&self) -> Result<[Option<Millis>; 2]> {
         let [processing_time, event_time] = self.workers.next_due()?;
-        let kind = self.component.description().timeout;
-        Ok([processing_time.filter(|_| kind.allows_processing_time()), event_time.filter(|_| kind.allows_event_time())])
+        let mut kinds = vec![self.component.description().timeout];
+        kinds.extend(self.drained(self.generations.older())?.iter().map(|drained| drained.description().timeout));
+        let processing_time = processing_time.filter(|_| kinds.iter().any(|kind| kind.allows_processing_time()));
+        Ok([processing_time, event_time.filter(|_| kinds.iter().any(|kind| kind.allows_event_time()))])
     }
 }
 
 enum Step {
-    Timeouts,
+    /// A batch without events: timeouts are due, or rows of earlier generations are to be swept.
+    Batch,
     Wait,
     End,
 }

@@ -2,6 +2,7 @@
 
 use crate::description::Description;
 use crate::event::PartitionId;
+use crate::generation::{Generation, Mark};
 use crate::group::Timeout;
 use crate::input::BatchInput;
 use crate::state::{DeadLetter, Loaded};
@@ -97,8 +98,9 @@ impl ImportedRow<'_> {
     }
 
     /// The row as a batch finds it.
-    pub fn loaded(&self) -> Loaded {
-        Loaded { schema: self.state.as_ref().map(|(_, schema)| *schema), timeout: self.timeout }
+    pub fn loaded(&self, generation: Generation) -> Loaded {
+        let schema = self.state.as_ref().map(|(_, schema)| *schema);
+        Loaded { mark: Mark { generation, schema }, timeout: self.timeout }
     }
 
     /// The encoded state; empty when there is none.

@@ -5,7 +5,7 @@ mod edit;
 mod row;
 mod rows;
 
-pub use edit::{Edit, EditDone, add, add_initial, edits, re_drive, re_drive_waits, remove, set};
+pub use edit::{Edit, EditDone, add, add_initial, edits, re_drive, re_drive_waits, remove, set, waits};
 pub use row::{ImportLine, ImportRow, LetterId, RedrivenEvent};
 
 use crate::event::{InputId, OffsetRange, Positions, RecordBatch};

@@ -63,14 +63,14 @@ impl StateDecoder {
 /// the value: `schema`, and `timeout` with its clock and time. A row without state has no value, one without timeout no timeout.
 pub fn row_to_json(row: &KeyRow, decoder: &StateDecoder, partition: Option<PartitionId>) -> Value {
     let mut line = json!({ "key": String::from_utf8_lossy(&row.key) });
-    if let Some((state, _)) = &row.state {
+    if let Some((state, _)) = row.value() {
         decoder.add(state, &mut line);
     }
     if let Some(partition) = partition {
         line["partition_id"] = partition.0.into();
     }
-    if let Some((_, schema)) = &row.state {
-        line["schema"] = (*schema).into();
+    if let Some((_, schema)) = row.value() {
+        line["schema"] = schema.into();
     }
     if let Some(timeout) = timeout_of(row) {
         line["timeout"] = timeout;
@@ -81,13 +81,13 @@ pub fn row_to_json(row: &KeyRow, decoder: &StateDecoder, partition: Option<Parti
 /// A key's row as a line that `keyfold state import --as-is` makes the same row of, to the byte. The state is a `value` that people
 /// can read and change where that is possible, else `value_hex`.
 pub fn row_to_import(row: &KeyRow, decoder: &StateDecoder) -> Result<String> {
-    let state = row.state.as_ref().map(|(state, _)| state);
+    let state = row.value().map(|(state, _)| state);
     let value = state.and_then(|state| decoder.exact(state));
     Ok(serde_json::to_string(&ExportedRow {
         key: String::from_utf8_lossy(&row.key),
         value_hex: state.filter(|_| value.is_none()).map(|state| hex(state)),
         value,
-        schema: row.state.as_ref().map(|(_, schema)| *schema),
+        schema: row.value().map(|(_, schema)| schema),
         timeout: timeout_of(row),
     })?)
 }
@@ -119,11 +119,9 @@ pub fn change_to_json(batch: BatchId, row: &KeyRow, decoder: &StateDecoder, part
         "value": null,
         "partition_id": partition.0,
     });
-    if let Some((state, _)) = &row.state {
+    if let Some((state, schema)) = row.value() {
         decoder.add(state, &mut line);
-    }
-    if let Some((_, schema)) = &row.state {
-        line["schema"] = (*schema).into();
+        line["schema"] = schema.into();
     }
     if let Some(timeout) = timeout_of(row) {
         line["timeout"] = timeout;

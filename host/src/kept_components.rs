@@ -6,6 +6,7 @@ use crate::synced;
 use crate::wasm::Component;
 use crate::wasm::component::Loader;
 use anyhow::{Context, Result, ensure};
+use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,14 @@ use std::sync::Arc;
 pub struct KeptComponents {
     folder: PathBuf,
     loader: Arc<Loader>,
+    /// Those that batches need besides the current one.
+    loaded: RefCell<Vec<Arc<Component>>>,
 }
 
 impl KeptComponents {
     /// The components of a data folder.
     pub fn new(data_folder: &Path, loader: Arc<Loader>) -> Self {
-        KeptComponents { folder: data_folder.join("components"), loader }
+        KeptComponents { folder: data_folder.join("components"), loader, loaded: RefCell::default() }
     }
 
     /// The component with this digest: the current one, or one that was kept.
@@ -28,13 +31,28 @@ impl KeptComponents {
         if digest == current.digest() {
             return Ok(Arc::clone(current));
         }
+        if let Some(loaded) = self.loaded.borrow().iter().find(|loaded| loaded.digest() == digest) {
+            return Ok(Arc::clone(loaded));
+        }
         let path = self.path(digest);
         let bytes = fs::read(&path).with_context(|| {
-            format!("failed to read the component that an unfinished batch was planned with, {}", path.display())
+            format!("failed to read a component that batches were planned with, {}", path.display())
         })?;
         let component = self.loader.load(&bytes)?;
         ensure!(component.digest() == digest, "{} is not the component {digest}: the file was changed", path.display());
-        Ok(Arc::new(component))
+        let component = Arc::new(component);
+        self.hold(&component);
+        Ok(component)
+    }
+
+    /// Holds a component in memory, as batches will need it beside the current one.
+    pub fn hold(&self, component: &Arc<Component>) {
+        self.loaded.borrow_mut().push(Arc::clone(component));
+    }
+
+    /// Lets go of those that no batch needs any more.
+    pub fn let_go(&self, is_needed: impl Fn(&str) -> bool) {
+        self.loaded.borrow_mut().retain(|component| is_needed(component.digest()));
     }
 
     /// Keeps a component, before the first plan that names it.

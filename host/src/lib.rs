@@ -15,23 +15,29 @@
 //! - [`checkpoint`] is what a rule needs to go on elsewhere, in an object store; [`backup`] copies a data folder, and
 //!   [`new_folder`] lets one appear whole.
 //! - [`release`] says when outputs may leave, [`sink`] takes them, [`progress`] tells what was done.
-//! - [`stream`] keeps the events that rules of the service read, and their outputs.
-//! - [`service`] hosts the rules of many tenants in one process.
+//! - [`stream`] keeps the events that rules of the service read, and their outputs; [`fair`] shares the cores between tenants, and
+//!   [`runner`] opens a rule when there is something to do.
+//! - [`service`] hosts the rules of many tenants in one process, and [`api`] is how it is asked, over HTTP.
 //!
-//! [`event`], [`clock`], [`folder_lock`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
+//! [`event`], [`clock`], [`folder_lock`], [`generation`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
+pub mod api;
 pub mod backup;
 pub mod checkpoint;
 pub mod clock;
 pub mod config;
+pub mod decisions;
 pub mod description;
+pub mod envelope;
 pub mod evaluate;
 pub mod event;
 pub mod extract;
+pub mod fair;
 pub mod fault;
 pub mod folder_lock;
 pub mod r#gen;
+pub mod generation;
 pub mod group;
 pub mod grouped;
 pub mod host;
@@ -46,6 +52,8 @@ pub mod partition;
 pub mod plan;
 pub mod progress;
 pub mod release;
+pub mod rule_log;
+pub mod runner;
 pub mod scenario;
 pub mod service;
 pub mod sink;

@@ -31,6 +31,9 @@ pub struct Limits {
     /// Wall time of one call, in milliseconds. Fuel ends a runaway rule long before, on an idle machine; this is for a
     /// machine that is not.
     pub call_deadline_ms: u64,
+    /// After so many failed groups in one batch of a partition, the rule is not called for the rest of them; none for no limit.
+    /// Each failed group takes a call of its own, and a rule that fails them all is better left alone soon.
+    pub failures_per_batch_max: Option<u64>,
     /// Bytes of an uploaded component. JavaScript and Python components weigh 12 to 18 MiB.
     pub component_bytes_max: u64,
     /// Time that compiling a component may take, in milliseconds: 35 s were seen for Python on a loaded machine.
@@ -52,6 +55,7 @@ impl Default for Limits {
             log_line_bytes_max: 4096,
             log_bytes_max: MIB,
             call_deadline_ms: 10_000,
+            failures_per_batch_max: None,
             component_bytes_max: 64 * MIB,
             compile_deadline_ms: 120_000,
             compile_memory_bytes_max: 4096 * MIB,

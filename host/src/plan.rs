@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::event::{BatchId, Millis, OffsetRange};
+use crate::generation::{self, Generation, Older};
 use crate::limits::Limits;
 use crate::watermark::WatermarkPolicy;
 use anyhow::{Result, bail};
@@ -33,6 +34,36 @@ pub struct Plan {
     /// A batch query: all of the input, no state before and none kept, no late events, and timeouts never fire.
     #[serde(default)]
     pub batch_query: bool,
+    /// The generation of the rows that it writes.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub generation: Generation,
+    /// What becomes of rows of earlier generations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub older: Vec<Older>,
+    /// The sweep over rows of earlier generations: the key group that it begins with in this batch, and the one at which it ends at
+    /// the latest. None when there is nothing to sweep, or the sweep is through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<(u16, u16)>,
+}
+
+/// An activation that no batch has run with yet: what a plan would say of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activated {
+    /// The last batch that was planned before it.
+    pub after: Option<BatchId>,
+    /// The component.
+    pub digest: String,
+    /// The generation of the rows that it writes.
+    pub generation: Generation,
+    /// What becomes of rows of earlier generations.
+    pub older: Vec<Older>,
+    /// Whether a sweep has to begin.
+    pub sweeps: bool,
+}
+
+/// Plans of the first generation look as they did before there were any.
+fn is_first(generation: &Generation) -> bool {
+    *generation == Generation::default()
 }
 
 /// How far the watermark had come when the input was used up after a batch.
@@ -75,6 +106,12 @@ pub struct InputIdentity {
 }
 
 impl Plan {
+    /// The components that run in it.
+    pub fn digests(&self) -> impl Iterator<Item = &str> {
+        let drained = generation::drained(&self.older).map(|drained| drained.digest.as_str());
+        std::iter::once(self.digest.as_str()).chain(drained)
+    }
+
     /// The seed as bytes.
     pub fn seed_bytes(&self) -> [u8; 16] {
         let mut seed = [0; 16];

@@ -123,6 +123,9 @@ mod tests {
             parameters: String::new(),
             limits: Limits::default(),
             batch_query: false,
+            generation: Default::default(),
+            older: Vec::new(),
+            sweep: None,
         }
     }
 

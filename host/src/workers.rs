@@ -2,12 +2,14 @@
 
 use crate::event::{BatchId, Millis, PartitionId};
 use crate::fault;
-use crate::host::Settings;
+use crate::generation::Mark;
+use crate::host::{Control, Settings};
 use crate::partition::{Partition, PartitionReport, Work};
-use crate::state::Hold;
+use crate::state::{Hold, RowCounts};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 /// The threads that own the partitions.
@@ -19,12 +21,14 @@ pub struct Workers {
 }
 
 /// What the partitions had committed when they were opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtStart {
     /// The first batch that some partition had not committed.
     pub uncommitted: BatchId,
     /// Keys with state or a timeout, of all partitions.
     pub rows: u64,
+    /// The same by generation and schema, of each partition.
+    pub counts: Vec<RowCounts>,
 }
 
 struct Worker {
@@ -35,38 +39,42 @@ struct Worker {
 enum Job {
     Run(Work),
     NextDue,
+    ExampleOf(Mark),
 }
 
 /// What a thread reports of one of its partitions.
 enum Report {
     Done(PartitionId, BatchId, Result<Box<PartitionReport>>),
     NextDue(Result<[Option<Millis>; 2]>),
+    Example(Result<Option<Vec<u8>>>),
 }
 
 impl Workers {
     /// Opens all partitions and starts the threads, or one for each partition when there are fewer.
     pub fn start(settings: &Settings, hold: &Hold) -> Result<Self> {
-        let Settings { folder, history_batches, overlay_budget, .. } = settings;
+        let Settings { folder, history_batches, overlay_budget, control, .. } = settings;
         let partitions = settings.identity.partitions;
         let threads = settings.threads.clamp(1, partitions as usize);
         let (report, reports) = channel();
         let mut opened: Vec<Vec<Owned>> = (0..threads).map(|_| Vec::new()).collect();
-        let mut at_start = AtStart { uncommitted: BatchId(u64::MAX), rows: 0 };
+        let mut at_start = AtStart { uncommitted: BatchId(u64::MAX), rows: 0, counts: Vec::new() };
         for id in 0..partitions {
             let mut partition = Partition::open(folder, PartitionId(id), partitions, *history_batches, overlay_budget)?;
             partition.hold_with(hold.clone());
             let next = partition.committed().map_or(0, |batch| batch.0 + 1);
             at_start.uncommitted = at_start.uncommitted.min(BatchId(next));
             at_start.rows += partition.rows();
+            at_start.counts.push(partition.counts().clone());
             opened[id as usize % threads].push(Owned { partition, has_failed: false });
         }
         let mut workers = Vec::new();
         for (number, own) in opened.into_iter().enumerate() {
             let (jobs, received) = channel();
             let report = report.clone();
+            let control = Arc::clone(control);
             let thread = std::thread::Builder::new()
                 .name(format!("partitions-{number}"))
-                .spawn(move || work(own, &received, &report))
+                .spawn(move || work(own, &received, &report, &control))
                 .context("failed to start a thread")?;
             workers.push(Worker { jobs: Some(jobs), thread: Some(thread) });
         }
@@ -74,8 +82,8 @@ impl Workers {
     }
 
     /// What the partitions had committed when they were opened.
-    pub fn at_start(&self) -> AtStart {
-        self.at_start
+    pub fn at_start(&self) -> &AtStart {
+        &self.at_start
     }
 
     /// Hands a batch to all partitions.
@@ -87,7 +95,21 @@ impl Workers {
     pub fn next_report(&self) -> Result<(PartitionId, BatchId, PartitionReport)> {
         match self.reports.recv().context("all partition threads have ended")? {
             Report::Done(partition, batch, report) => Ok((partition, batch, *report?)),
-            Report::NextDue(_) => Err(anyhow!("a partition answered a question that was not asked")),
+            Report::NextDue(_) | Report::Example(_) => {
+                Err(anyhow!("a partition answered a question that was not asked"))
+            }
+        }
+    }
+
+    /// A report of a partition that finished a batch, without waiting for one.
+    pub fn report(&self) -> Result<Option<(PartitionId, BatchId, PartitionReport)>> {
+        match self.reports.try_recv() {
+            Ok(Report::Done(partition, batch, report)) => Ok(Some((partition, batch, *report?))),
+            Ok(Report::NextDue(_) | Report::Example(_)) => {
+                Err(anyhow!("a partition answered a question that was not asked"))
+            }
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(anyhow!("all partition threads have ended")),
         }
     }
 
@@ -102,10 +124,23 @@ impl Workers {
                         *earliest = [*earliest, due].into_iter().flatten().min();
                     }
                 }
-                Report::Done(..) => return Err(anyhow!("a batch was still running")),
+                Report::Done(..) | Report::Example(_) => return Err(anyhow!("a batch was still running")),
             }
         }
         Ok(earliest)
+    }
+
+    /// A key that has a state of this generation and schema, when one has. No batch may be running.
+    pub fn example_of(&self, mark: Mark) -> Result<Option<Vec<u8>>> {
+        self.threads.iter().try_for_each(|worker| worker.send(Job::ExampleOf(mark)))?;
+        let mut example = None;
+        for _ in 0..self.partitions {
+            match self.reports.recv().context("all partition threads have ended")? {
+                Report::Example(found) => example = example.or(found?),
+                Report::Done(..) | Report::NextDue(_) => return Err(anyhow!("a batch was still running")),
+            }
+        }
+        Ok(example)
     }
 }
 
@@ -138,15 +173,20 @@ struct Owned {
     has_failed: bool,
 }
 
-fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+fn work(mut partitions: Vec<Owned>, jobs: &Receiver<Job>, reports: &Sender<Report>, control: &Control) {
     while let Ok(job) = jobs.recv() {
         for owned in &mut partitions {
             let report = match &job {
                 Job::Run(work) => Report::Done(owned.partition.id(), work.plan.batch, owned.run(work).map(Box::new)),
                 Job::NextDue => Report::NextDue(caught(|| owned.partition.next_due())),
+                Job::ExampleOf(mark) => Report::Example(caught(|| owned.partition.example_of(*mark))),
             };
             if reports.send(report).is_err() {
                 return;
+            }
+            // Whoever asks for the next due time waits for the answers alone.
+            if matches!(job, Job::Run(_)) {
+                control.notify();
             }
             fault::point("partition-done");
         }

@@ -126,6 +126,8 @@ fn settings(config: &Config, folder: &Path, (partitions, threads): (u32, usize),
         delivery: Delivery::default(),
         overlay_budget: Default::default(),
         twice: true,
+        control: Default::default(),
+        hosting: Default::default(),
     }
 }
 

@@ -1,10 +1,11 @@
-//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `soak`, `demo`, `facts`, `upgrade-folder`.
+//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `soak`, `fuzz`, `demo`, `facts`, `upgrade-folder`.
 
 mod build;
 mod crash;
 mod demo;
 mod facts;
 mod found;
+mod fuzz;
 mod mutants;
 mod seaweedfs;
 mod soak;
@@ -29,6 +30,7 @@ enum Task {
     /// Set up, then break one rule of the semantics or one promise at a time, and see that a fact or a test notices
     Mutants,
     Soak(soak::SoakArgs),
+    Fuzz(fuzz::FuzzArgs),
     /// Set up, then make the data folder of this version's format, for the test that later versions go on with it
     UpgradeFolder,
     /// Write the table of Spark's facts into docs/spark.md
@@ -52,9 +54,12 @@ fn run(task: &Task) -> Result<ExitCode> {
     if let Task::Facts = task {
         return facts::write(&workspace).map(|()| ExitCode::SUCCESS);
     }
+    if let Task::Fuzz(args) = task {
+        return fuzz::fuzz(&workspace, args).map(|()| ExitCode::SUCCESS);
+    }
     build::build(&workspace)?;
     match task {
-        Task::Build | Task::Facts => Ok(ExitCode::SUCCESS),
+        Task::Build | Task::Facts | Task::Fuzz(_) => Ok(ExitCode::SUCCESS),
         Task::Test => test::test(&workspace),
         Task::Mutants => mutants::mutants(&workspace).map(|()| ExitCode::SUCCESS),
         Task::Soak(args) => soak::soak(&workspace, args).map(|()| ExitCode::SUCCESS),

@@ -6,9 +6,10 @@
 use anyhow::{Context, Result, ensure};
 use keyfold::event::{BatchId, KeyGroup, PartitionId};
 use keyfold::r#gen::Random;
+use keyfold::generation::Mark;
 use keyfold::state::delta::DeltaRow;
 use keyfold::state::partition_db::Thresholds;
-use keyfold::state::{Budget, Commit, DeltaBuilder, OutputBlock, PartitionDb, Shipped};
+use keyfold::state::{Budget, Commit, DeltaBuilder, OutputBlock, PartitionDb, RowChanges, Shipped};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::fs::File;
@@ -138,16 +139,17 @@ impl Store for DeltaAndFold {
 
     fn batch(&mut self, keys: &[Vec<u8>], state: &[u8]) -> Result<()> {
         let mut delta = DeltaBuilder::default();
-        let mut rows_added = 0;
+        let mut rows_changed = RowChanges::default();
         self.loaded.clear();
         for key in keys {
-            rows_added += i64::from(self.db.load(xxh3_64(key), key, &mut self.loaded)?.is_none());
+            let before = self.db.load(xxh3_64(key), key, &mut self.loaded)?;
+            rows_changed.replace(before.map(|row| row.mark), Some(Mark::of(Some(1))));
             delta.push(DeltaRow { key, state: Some((state, 1)), timeout: None });
         }
         self.db.commit(Commit {
             batch: BatchId(self.batch),
             delta,
-            rows_added,
+            rows_changed,
             outputs: &OutputBlock::default(),
             dead_letters: &[],
             delivered: None,

@@ -138,6 +138,8 @@ fn host(target: &Path, folder: &Path) -> Result<Host> {
         history_batches: 0,
         overlay_budget: Default::default(),
         twice: false,
+        control: Default::default(),
+        hosting: Default::default(),
         threads: 2,
         batch_query: false,
         checkpoint: None,

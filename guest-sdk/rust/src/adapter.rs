@@ -1,8 +1,10 @@
 //! Between the columns of the contract and [`Rule::call`].
 
 use crate::bindings::exports::keyfold::rule::state_function::{Batch, Failure, Groups, Outcomes};
+use crate::bindings::migration::exports::keyfold::rule::migration::{self, Migrated};
 use crate::group_state::{Change, Context};
-use crate::{Error, Events, GroupState, Outputs, Result, Rule, TimeoutClock};
+use crate::migration::migrate_one;
+use crate::{Error, Events, GroupState, Migrate, Outputs, Result, Rule, TimeoutClock};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
@@ -23,6 +25,7 @@ impl<R> Default for Configured<R> {
 }
 
 const CODE_PARAMETERS: u32 = 1;
+const CODE_STATE: u32 = 2;
 const CODE_OTHER: u32 = 3;
 
 const FLAG_HAS_WATERMARK: u32 = 1 << 1;
@@ -81,6 +84,29 @@ pub fn call<R: Rule>(rule: &Configured<R>, batch: &Batch, groups: &Groups) -> Re
         buffer = state.written;
     }
     Ok(answer.finish())
+}
+
+/// Rewrites states of one schema as this version writes them.
+pub fn migrate<R: Rule + Migrate<R::State>>(
+    from_schema: u32,
+    to_schema: u32,
+    states: &[u8],
+    state_ends: &[u32],
+) -> Result<Migrated, migration::Failure> {
+    crate::log::report_panics();
+    let refuse = |message: String| migration::Failure { code: CODE_STATE, message };
+    if to_schema != R::STATE_SCHEMA {
+        return Err(refuse(format!("schema {to_schema} is asked for, and this version writes {}", R::STATE_SCHEMA)));
+    }
+    let mut migrated = Migrated { states: Vec::new(), state_ends: Vec::with_capacity(state_ends.len()) };
+    for number in 0..state_ends.len() {
+        enter(number);
+        let old = item(states, state_ends, number);
+        // The host knows from the last one that was entered whose state it is, and tries the others without it.
+        migrate_one::<R>(from_schema, old, &mut migrated.states).map_err(|error| refuse(error.to_string()))?;
+        migrated.state_ends.push(migrated.states.len() as u32);
+    }
+    Ok(migrated)
 }
 
 fn call_one<R: Rule>(

@@ -234,7 +234,7 @@ pub(crate) fn encode<S: Serialize>(format: StateFormat, state: &S, buffer: &mut 
     }
 }
 
-fn decode<S: DeserializeOwned>(format: StateFormat, bytes: &[u8]) -> Result<S, StateError> {
+pub(crate) fn decode<S: DeserializeOwned>(format: StateFormat, bytes: &[u8]) -> Result<S, StateError> {
     let decoded = match format {
         StateFormat::MessagePack => rmp_serde::from_slice(bytes).map_err(|error| error.to_string()),
         StateFormat::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),

@@ -72,6 +72,7 @@
 //! random numbers, no files and no network, so that a re-run of a batch gives the same bytes.
 //!
 //! - [`Rule`] writes any number of outputs for each call, [`MapRule`] exactly one.
+//! - [`Migrate`] rewrites the states of earlier versions.
 //! - [`GroupState`] has the methods of Spark's, with its errors and edge cases.
 //! - [`testing`] calls a rule without a host.
 //! - [`info!`] and its siblings write to the rule's log.
@@ -83,6 +84,7 @@ mod group_state;
 mod interval;
 mod log;
 mod map_rule;
+mod migration;
 mod outputs;
 mod rule;
 pub mod testing;
@@ -96,21 +98,22 @@ pub use group_state::{GroupState, Timeout, TimeoutClock};
 pub use interval::Interval;
 pub use log::Level;
 pub use map_rule::{Map, MapRule};
+pub use migration::{Migrate, OldState};
 pub use outputs::Outputs;
 pub use rule::{Form, NoParameters, OutputMode, Rule, StateFormat, TimeoutKind};
 
 #[doc(hidden)]
 pub mod private {
     //! What the macros expand to. Not part of the interface.
-    pub use crate::adapter::{Configured, call, configure, describe};
+    pub use crate::adapter::{Configured, call, configure, describe, migrate};
     pub use crate::log::write;
 }
 
 /// What nearly every rule uses.
 pub mod prelude {
     pub use crate::{
-        Error, Event, Events, GroupState, Interval, MapRule, NoParameters, OutputMode, Outputs, Result, Rule,
-        StateError, StateFormat, Timeout, TimeoutClock, TimeoutKind, bail,
+        Error, Event, Events, GroupState, Interval, MapRule, Migrate, NoParameters, OldState, OutputMode, Outputs,
+        Result, Rule, StateError, StateFormat, Timeout, TimeoutClock, TimeoutKind, bail,
     };
     pub use serde::{Deserialize, Serialize};
 }
@@ -119,8 +122,33 @@ pub mod prelude {
 ///
 /// The crate must build a `cdylib`; `keyfold build` turns it into a component. The rule's name and version are those of
 /// the crate.
+///
+/// `export!(Sessions, migration)` exports that the rule can rewrite older states, too: it implements [`Migrate`].
 #[macro_export]
 macro_rules! export {
+    ($rule:ty, migration) => {
+        $crate::export!($rule);
+
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            use $crate::bindings::migration::exports::keyfold::rule::migration as contract;
+
+            struct Migration;
+
+            impl contract::Guest for Migration {
+                fn migrate(
+                    from_schema: u32,
+                    to_schema: u32,
+                    states: ::std::vec::Vec<u8>,
+                    state_ends: ::std::vec::Vec<u32>,
+                ) -> ::std::result::Result<contract::Migrated, contract::Failure> {
+                    $crate::private::migrate::<$rule>(from_schema, to_schema, &states, &state_ends)
+                }
+            }
+
+    $crate::bindings::migration::export!(Migration with_types_in $crate::bindings::migration);
+        };
+    };
     ($rule:ty) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
@@ -157,6 +185,9 @@ macro_rules! export {
 /// Makes a type that implements [`MapRule`] the rule of this component. Otherwise as [`export!`].
 #[macro_export]
 macro_rules! export_map {
+    ($rule:ty, migration) => {
+        $crate::export!($crate::Map<$rule>, migration);
+    };
     ($rule:ty) => {
         $crate::export!($crate::Map<$rule>);
     };

@@ -22,7 +22,8 @@
 
 use crate::group_state::{Change, Context, encode};
 use crate::{
-    Error, Events, GroupState, Outputs, Result, Rule, StateError, StateFormat, Timeout, TimeoutClock, TimeoutKind,
+    Error, Events, GroupState, Migrate, Outputs, Result, Rule, StateError, StateFormat, Timeout, TimeoutClock,
+    TimeoutKind,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,15 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+
+/// Rewrites a state as a host lets a rule do it with the states of earlier versions.
+pub fn migrate<R: Rule + Migrate<R::State>>(from_schema: u32, old: &impl Serialize) -> Result<R::State> {
+    let mut bytes = Vec::new();
+    encode(R::STATE_FORMAT, old, &mut bytes)?;
+    let mut migrated = Vec::new();
+    crate::migration::migrate_one::<R>(from_schema, &bytes, &mut migrated)?;
+    Ok(crate::group_state::decode(R::STATE_FORMAT, &migrated)?)
+}
 
 /// A [`GroupState`] that a test makes and looks into: Spark's `TestGroupState`. Dereferences to the `GroupState`.
 pub struct TestGroupState<S>(GroupState<'static, S>);

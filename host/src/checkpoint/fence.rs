@@ -61,12 +61,14 @@ fn forget(store: &CheckpointStore, from: BatchId) -> Result<()> {
 
 /// Brings what a plan names into the data folder.
 fn fetch(store: &CheckpointStore, folder: &Path, plan: &Plan) -> Result<()> {
-    let digest = plan.digest.strip_prefix("sha256:").unwrap_or(&plan.digest).to_owned();
-    let path = folder.join("components").join(format!("{digest}.wasm"));
-    fetch_file(store, &Object::Component(digest), &path, |mut object, file| {
-        std::io::copy(&mut object, file)?;
-        Ok(())
-    })?;
+    for digest in plan.digests() {
+        let digest = digest.strip_prefix("sha256:").unwrap_or(digest).to_owned();
+        let path = folder.join("components").join(format!("{digest}.wasm"));
+        fetch_file(store, &Object::Component(digest), &path, |mut object, file| {
+            std::io::copy(&mut object, file)?;
+            Ok(())
+        })?;
+    }
     for range in plan.ranges.iter().filter(|range| range.input == InputId::IMPORTS) {
         let path = folder.join("imports").join(&range.file);
         fetch_file(store, &Object::Import(range.file.clone()), &path, |object, file| import::read(object, file))?;

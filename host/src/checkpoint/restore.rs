@@ -14,7 +14,7 @@ use super::store::CheckpointStore;
 use crate::clock::Clock;
 use crate::event::{BatchId, InputId, PartitionId};
 use crate::new_folder::NewFolder;
-use crate::plan::Identity;
+use crate::plan::{Identity, Plan};
 use crate::source::stdin;
 use crate::state::PlanLog;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -120,7 +120,8 @@ pub fn restore(
     };
     let lowest = partitions.iter().map(|partition| partition.batch.map_or(0, |batch| batch.0 + 1)).min().unwrap_or(0);
     let again = || plans.plans.iter().filter(|plan| plan.batch.0 >= lowest);
-    let digests = again().map(|plan| plan.digest.clone()).collect();
+    // What the last plan drains runs on in the batches after it.
+    let digests = again().chain(plans.plans.last()).flat_map(Plan::digests).map(str::to_owned).collect();
     restore_components(store, made.path(), digests, &mut faults)?;
     restore_imports(store, &catalogue, made.path(), &mut faults)?;
     if let Some(number) = plans.spool {
@@ -259,7 +260,7 @@ fn restore_imports(
     folder: &Path,
     faults: &mut Vec<Fault>,
 ) -> Result<()> {
-    let named = |plan: &crate::plan::Plan| {
+    let named = |plan: &Plan| {
         let imports = plan.ranges.iter().filter(|range| range.input == InputId::IMPORTS);
         imports.map(|range| range.file.clone()).collect::<Vec<_>>()
     };

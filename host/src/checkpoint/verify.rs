@@ -12,6 +12,7 @@ use super::snapshot;
 use super::store::CheckpointStore;
 use crate::clock::Clock;
 use crate::event::{BatchId, PartitionId};
+use crate::plan::Plan;
 use crate::state::partition_db;
 use crate::state::restored::check_integrity;
 use anyhow::Result;
@@ -170,7 +171,8 @@ impl Check<'_> {
     /// Components and imported states.
     fn files(&mut self) -> Result<()> {
         let listing = &self.catalogue.listing;
-        let named = self.catalogue.plans.values().map(|plan| plan.digest.trim_start_matches("sha256:").to_owned());
+        let named = self.catalogue.plans.values().flat_map(Plan::digests);
+        let named = named.map(|digest| digest.trim_start_matches("sha256:").to_owned());
         let named: BTreeSet<String> = named.chain(listing.components.keys().cloned()).collect();
         for digest in named {
             let object = Object::Component(digest.clone());

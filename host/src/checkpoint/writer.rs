@@ -161,13 +161,15 @@ impl Writer {
 
     /// The component and the imports that a plan names.
     fn what_it_names(&mut self, plan: &Plan) -> Result<()> {
-        let digest = plan.digest.strip_prefix("sha256:").unwrap_or(&plan.digest).to_owned();
-        let component = Object::Component(digest.clone());
-        if !self.known.contains(&component) {
-            let path = self.folder.join("components").join(format!("{digest}.wasm"));
-            let bytes = fs::read(&path).with_context(|| cannot_read(&path))?;
-            self.create_or_mend(&component, bytes.into())?;
-            self.known.insert(component);
+        for digest in plan.digests() {
+            let digest = digest.strip_prefix("sha256:").unwrap_or(digest);
+            let component = Object::Component(digest.to_owned());
+            if !self.known.contains(&component) {
+                let path = self.folder.join("components").join(format!("{digest}.wasm"));
+                let bytes = fs::read(&path).with_context(|| cannot_read(&path))?;
+                self.create_or_mend(&component, bytes.into())?;
+                self.known.insert(component);
+            }
         }
         for range in plan.ranges.iter().filter(|range| range.input == InputId::IMPORTS) {
             let object = Object::Import(range.file.clone());

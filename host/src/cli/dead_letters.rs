@@ -1,9 +1,12 @@
 //! `keyfold dead-letters`: what could not be handled, and why.
 
-use anyhow::{Context, Result};
+use super::client::ConnectArgs;
+use super::client::letters::{What, letters};
+use anyhow::{Context, Result, ensure};
 use keyfold::event::PartitionId;
 use keyfold::imports::{self, LetterId, RedrivenEvent};
 use keyfold::plan::Identity;
+use keyfold::service::model::LetterFilter;
 use keyfold::state::reader::PartitionReader;
 use keyfold::state::{KeptLetter, PlanLog, RefusedOutput};
 use serde_json::Value;
@@ -12,15 +15,23 @@ use std::path::{Path, PathBuf};
 
 /// List groups that failed, records that could not be read and outputs that were refused, one line of JSON for each; or let the
 /// events of groups that failed run again
+///
+/// Of a data folder on this machine, or with --server of a rule on a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   keyfold dead-letters state | jq -r .reason | sort | uniq -c
   keyfold dead-letters state --key u012345
-  keyfold dead-letters state --re-drive --reason trap --why 'mended in 1.1'")]
+  keyfold dead-letters state --re-drive --reason trap --why 'mended in 1.1'
+  keyfold dead-letters fraud-session --server
+  keyfold dead-letters fraud-session --server --purge --reason trap")]
 pub struct DeadLettersArgs {
-    /// The data folder
-    #[arg(value_name = "DATA")]
+    /// The data folder; with --server the name of a rule
+    #[arg(value_name = "DATA|RULE")]
     data: PathBuf,
+
+    /// Of a rule on the server of `keyfold login`
+    #[arg(long)]
+    server: bool,
 
     /// Only with this reason
     #[arg(long, value_name = "WORD")]
@@ -30,17 +41,24 @@ pub struct DeadLettersArgs {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Also those whose events ran again since
+    /// Also those whose events ran again since; with --server and --re-drive or --purge: whatever their reason and key
     #[arg(long)]
     all: bool,
 
     /// Let their events run again with the next batch, each with its own event time, and never late
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long)]
     re_drive: bool,
 
+    /// Delete them
+    #[arg(long, requires = "server", conflicts_with = "re_drive")]
+    purge: bool,
+
     /// Why they run again, for `keyfold state edits`
-    #[arg(long, value_name = "TEXT", requires = "re_drive")]
+    #[arg(long, value_name = "TEXT", requires = "re_drive", conflicts_with = "server")]
     why: Option<String>,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 /// The reason of an output that the sink refused.
@@ -48,6 +66,10 @@ const OUTPUT_REFUSED: &str = "output-refused";
 
 /// Lists the dead letters, or lets them run again.
 pub fn dead_letters(args: &DeadLettersArgs) -> Result<()> {
+    if args.server {
+        return of_server(args);
+    }
+    ensure!(!(args.all && args.re_drive), "--all is for listing: events that ran again do not run once more");
     let is_asked_for = |kept: &KeptLetter| {
         let letter = &kept.letter;
         args.reason.as_ref().is_none_or(|reason| *reason == letter.reason)
@@ -90,6 +112,17 @@ pub fn print_first(folder: &Path, most: usize) -> Result<()> {
         }
         Ok(())
     })
+}
+
+fn of_server(args: &DeadLettersArgs) -> Result<()> {
+    let rule = args.data.to_str().context("a rule's name is text")?;
+    let what = match (args.re_drive, args.purge) {
+        (true, _) => What::ReDrive,
+        (_, true) => What::Purge,
+        _ => What::List,
+    };
+    let filter = LetterFilter { reason: args.reason.clone(), key: args.key.clone(), all: args.all };
+    letters(&args.connect.connect()?, args.connect.json, rule, what, filter)
 }
 
 fn re_drive(args: &DeadLettersArgs, is_asked_for: impl Fn(&KeptLetter) -> bool) -> Result<()> {

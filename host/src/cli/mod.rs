@@ -4,6 +4,8 @@ mod backup;
 mod build;
 mod bytes_bar;
 mod checkpoint;
+mod client;
+mod completions;
 mod dead_letters;
 mod r#gen;
 mod inspect;
@@ -13,6 +15,7 @@ mod new;
 mod progress;
 mod restore;
 mod run;
+mod serve;
 mod state;
 mod style;
 mod table;
@@ -30,10 +33,13 @@ pub struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// What to log to standard error, such as `debug` or `rule=debug` for what rules log
-    #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG", default_value = "warn,rule=info")]
-    log: String,
+    /// What to log to standard error, such as `debug` or `rule=debug` for what rules log [default: warn,rule=info]
+    #[arg(long, global = true, value_name = "FILTER", env = "KEYFOLD_LOG")]
+    log: Option<String>,
 }
+
+/// What is logged when nobody says: what went wrong, and what rules say.
+const LOG_DEFAULT: &str = "warn,rule=info";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +49,10 @@ Examples:
   keyfold state ls state
   keyfold progress state
   keyfold restore s3://backups/sessions --data state
+
+  keyfold serve --data server
+  keyfold login http://127.0.0.1:8420 < token
+  keyfold push sessions --stream payments --activate
 
 Exit codes: 0 all went well, 1 something failed, 2 the command line is wrong.";
 
@@ -65,6 +75,30 @@ enum Command {
     #[command(subcommand, after_help = checkpoint::EXAMPLES)]
     Checkpoint(checkpoint::CheckpointCommand),
     Backup(backup::BackupArgs),
+    Serve(Box<serve::ServeArgs>),
+    Login(client::login::LoginArgs),
+    Whoami(client::login::WhoAmIArgs),
+    Push(client::push::PushArgs),
+    /// Look at the rules on a server, pause and delete them
+    #[command(subcommand, after_help = client::rules::EXAMPLES)]
+    Rules(client::rules::RulesCommand),
+    Activate(client::activate::ActivateArgs),
+    Rollback(client::activate::RollbackArgs),
+    Decide(client::decide::DecideArgs),
+    Tail(client::tail::TailArgs),
+    /// Make streams on a server, send events to them, and read them back
+    #[command(subcommand, after_help = client::streams::EXAMPLES)]
+    Streams(client::streams::StreamsCommand),
+    /// Make, rotate and revoke the tokens of a tenant
+    #[command(subcommand, after_help = client::tokens::EXAMPLES)]
+    Tokens(client::tokens::TokensCommand),
+    /// Make tenants on a server and say how much they may use
+    #[command(subcommand, after_help = client::tenants::EXAMPLES)]
+    Tenants(client::tenants::TenantsCommand),
+    /// Read who did what on a server
+    #[command(subcommand, after_help = client::audit::EXAMPLES)]
+    Audit(client::audit::AuditCommand),
+    Completions(completions::CompletionsArgs),
     /// Compile the component on standard input: the child that other commands start
     #[command(name = keyfold::wasm::compile::SUBCOMMAND, hide = true)]
     CompileComponent {
@@ -75,7 +109,11 @@ enum Command {
 
 /// Runs the command and tells how it went.
 pub fn main(cli: Cli) -> ExitCode {
-    if let Err(error) = start_log(&cli.log) {
+    let filter = cli.log.as_deref().unwrap_or(LOG_DEFAULT);
+    // A server has a log of its own, which its configuration may set.
+    if !matches!(cli.command, Command::Serve(_))
+        && let Err(error) = start_log(filter)
+    {
         return fail(&error);
     }
     let done = match &cli.command {
@@ -92,6 +130,20 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Verify(args) => verify::verify(args),
         Command::Checkpoint(command) => checkpoint::checkpoint(command),
         Command::Backup(args) => backup::backup(args),
+        Command::Serve(args) => serve::serve(args, filter, cli.log.is_none()),
+        Command::Login(args) => client::login::login(args),
+        Command::Whoami(args) => client::login::who_am_i(args),
+        Command::Push(args) => client::push::push(args),
+        Command::Rules(command) => client::rules::rules(command),
+        Command::Activate(args) => client::activate::activate(args),
+        Command::Rollback(args) => client::activate::rollback(args),
+        Command::Decide(args) => client::decide::decide(args),
+        Command::Tail(args) => client::tail::tail(args),
+        Command::Streams(command) => client::streams::streams(command),
+        Command::Tokens(command) => client::tokens::tokens(command),
+        Command::Tenants(command) => client::tenants::tenants(command),
+        Command::Audit(command) => client::audit::audit(command),
+        Command::Completions(args) => completions::completions(args),
         Command::CompileComponent { memory_bytes_max, cpu_seconds_max } => {
             keyfold::wasm::compile::child_main(*memory_bytes_max, *cpu_seconds_max)
         }

@@ -290,6 +290,8 @@ fn host_settings(
         history_batches: if config.batch { 0 } else { config.history_batches },
         overlay_budget: Budget::new(config.overlay_bytes_max),
         twice: false,
+        control: Default::default(),
+        hosting: Default::default(),
         delivery: Delivery {
             outbox_bytes_max: config.outbox_bytes_max,
             retry: config.webhook.as_ref().map_or_else(Retry::default, |webhook| Retry {

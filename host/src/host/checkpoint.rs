@@ -35,8 +35,7 @@ impl Host {
                 let is_fence = adopted.is_none();
                 let plan = adopted.unwrap_or(fence);
                 self.plan_log.append(&plan, self.delivered)?;
-                self.last = Some(plan);
-                self.settled = None;
+                self.set_last(plan);
                 if is_fence {
                     break;
                 }

@@ -3,7 +3,7 @@
 use super::{Activation, Swapped};
 use crate::clock::Stopwatch;
 use anyhow::{Context, Result, anyhow};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,17 +20,22 @@ struct Asked {
     activation: Option<Requested>,
 }
 
-/// An activation, and who waits for what became of it.
+/// An activation, and who is told what became of it.
 pub struct Requested {
     /// What is to run.
     pub activation: Activation,
-    reply: SyncSender<Result<Swapped>>,
+    reply: Box<dyn FnOnce(Result<Swapped>) + Send>,
 }
 
 impl Requested {
-    /// Tells whoever asked. They may have gone.
+    /// `reply` is called on the host's thread, before the first batch with it; or it is dropped with the host.
+    pub fn new(activation: Activation, reply: impl FnOnce(Result<Swapped>) + Send + 'static) -> Self {
+        Requested { activation, reply: Box::new(reply) }
+    }
+
+    /// Tells whoever asked.
     pub fn reply(self, swapped: Result<Swapped>) {
-        let _ = self.reply.send(swapped);
+        (self.reply)(swapped);
     }
 }
 
@@ -52,15 +57,27 @@ impl Control {
         std::mem::take(&mut asked.has_news)
     }
 
-    /// Asks for another version of the rule, and waits for the batch boundary at which it takes effect.
+    /// Asks for another version of the rule, and waits for the batch boundary at which it takes effect. When nobody runs the host
+    /// now, it waits for the next run. A run that fails refuses what still waits.
     pub fn activate(&self, activation: Activation) -> Result<Swapped> {
-        let (reply, replied) = sync_channel(1);
-        let replaced = self.lock().activation.replace(Requested { activation, reply });
+        let (send, replied) = sync_channel(1);
+        // Whoever asked may have gone.
+        self.request(Requested::new(activation, move |swapped| drop(send.send(swapped))));
+        replied.recv().context("the host ended before the activation took effect")?
+    }
+
+    /// Asks for another version of the rule, and does not wait.
+    pub fn request(&self, requested: Requested) {
+        let replaced = self.lock().activation.replace(requested);
         if let Some(replaced) = replaced {
             replaced.reply(Err(anyhow!("another activation came before this one took effect")));
         }
         self.notify();
-        replied.recv().context("the host ended before the activation took effect")?
+    }
+
+    /// Whether an activation waits for a batch boundary.
+    pub fn has_activation(&self) -> bool {
+        self.lock().activation.is_some()
     }
 
     /// The activation that was asked for.

@@ -3,6 +3,7 @@
 //! The host never waits for it but when too much waits in the outbox, or at the end. What it is given is durable already.
 
 use super::breaker::{Breaker, Retry};
+use super::control::Control;
 use super::undelivered::{Blocks, Undelivered};
 use crate::clock::Stopwatch;
 use crate::event::{BatchId, PartitionId};
@@ -50,6 +51,8 @@ pub(super) struct Delivering {
     pub release: Arc<dyn Release>,
     pub outbox: OutboxReader,
     pub retry: Retry,
+    /// Who is told that there is news.
+    pub control: Arc<Control>,
 }
 
 impl Deliverer {
@@ -211,13 +214,14 @@ struct Thread {
     random: RandomState,
     shared: Arc<Shared>,
     news: Sender<News>,
+    control: Arc<Control>,
     /// What was refused of the batch that is being delivered.
     refused: Vec<RefusedOutput>,
 }
 
 impl Thread {
     fn new(delivering: Delivering, shared: Arc<Shared>, news: Sender<News>) -> Self {
-        let Delivering { mut sink, release, outbox, retry } = delivering;
+        let Delivering { mut sink, release, outbox, retry, control } = delivering;
         sink.set_give_up(&shared.give_up);
         Thread {
             name: sink.description(),
@@ -229,6 +233,7 @@ impl Thread {
             random: RandomState::new(),
             shared,
             news,
+            control,
             refused: Vec::new(),
         }
     }
@@ -237,6 +242,7 @@ impl Thread {
         if let Err(error) = caught(|| self.deliver_all()) {
             // When nobody listens, the host is gone.
             let _ = self.news.send(News::Failed(error));
+            self.control.notify();
         }
         self.shared.change(|state| state.is_busy = false);
     }
@@ -252,6 +258,7 @@ impl Thread {
             if self.news.send(News::Delivered(Delivered { batch, took_ms, refused })).is_err() {
                 break;
             }
+            self.control.notify();
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! [`Deliveries`]: what waits for the sink, and how much may.
 
 use super::breaker::Retry;
+use super::control::Control;
 use super::deliverer::{Deliverer, Delivering};
 use crate::clock::Span;
 use crate::event::BatchId;
@@ -93,10 +94,12 @@ impl Deliveries {
         sink: Box<dyn Sink>,
         delivery: &Delivery,
         delivered: Option<BatchId>,
+        control: &Arc<Control>,
     ) -> Result<Self> {
         let name = sink.description();
         let outbox = OutboxReader::new(folder, partitions);
-        let delivering = Delivering { sink, release: Arc::clone(&delivery.release), outbox, retry: delivery.retry };
+        let (release, retry, control) = (Arc::clone(&delivery.release), delivery.retry, Arc::clone(control));
+        let delivering = Delivering { sink, release, outbox, retry, control };
         Ok(Deliveries {
             deliverer: Deliverer::start(delivering, delivery.memory_bytes_max)?,
             waiting: VecDeque::new(),

@@ -3,7 +3,7 @@
 
 use super::deliverer::{Delivered, News};
 use super::deliveries::Waiting;
-use super::{Host, InFlight, Observer, POLL, wait};
+use super::{Host, InFlight, Observer, POLL};
 use crate::clock::{Span, Stopwatch};
 use crate::event::{BatchId, InputId, Millis, PartitionId};
 use crate::fault;
@@ -43,16 +43,37 @@ impl Host {
         in_flight: usize,
     ) -> Result<()> {
         while self.in_flight.len() >= in_flight.max(1) {
-            let (PartitionId(partition), batch, report) = self.workers.next_report()?;
-            let first = self.in_flight.front().map_or(0, |first| first.work.plan.batch.0);
-            let place = (batch.0 - first) as usize;
-            self.in_flight[place].reports[partition as usize] = Some(report);
-            while self.in_flight.front().is_some_and(|first| first.reports.iter().all(Option::is_some)) {
-                let done = self.in_flight.pop_front().expect("it was there just now");
-                self.committed(done, source, observer)?;
-            }
+            let (partition, batch, report) = self.workers.next_report()?;
+            self.reported(partition, batch, report, source, observer)?;
         }
         self.take_news(observer)
+    }
+
+    /// Hands over the batches that are done, without waiting for others.
+    pub(super) fn settle_done(&mut self, source: &mut dyn Source, observer: &mut dyn Observer) -> Result<()> {
+        while let Some((partition, batch, report)) = self.workers.report()? {
+            self.reported(partition, batch, report, source, observer)?;
+        }
+        self.take_news(observer)
+    }
+
+    fn reported(
+        &mut self,
+        PartitionId(partition): PartitionId,
+        batch: BatchId,
+        report: PartitionReport,
+        source: &mut dyn Source,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let first = self.in_flight.front().map_or(0, |first| first.work.plan.batch.0);
+        let place = (batch.0 - first) as usize;
+        self.generations.reported(PartitionId(partition), &report);
+        self.in_flight[place].reports[partition as usize] = Some(report);
+        while self.in_flight.front().is_some_and(|first| first.reports.iter().all(Option::is_some)) {
+            let done = self.in_flight.pop_front().expect("it was there just now");
+            self.committed(done, source, observer)?;
+        }
+        Ok(())
     }
 
     /// All partitions have committed a batch: its outputs are handed over, its input is dropped.
@@ -62,10 +83,17 @@ impl Host {
         self.uncommitted = self.uncommitted.max(BatchId(batch.0 + 1));
         self.tell_committed(batch);
         let mut reports: Vec<PartitionReport> = reports.into_iter().flatten().collect();
+        observer.committed(&work.plan, &reports);
+        self.generations.committed(&work.plan, &reports);
+        if !work.plan.older.is_empty() {
+            self.let_go_of_components();
+            observer.older_rows(&self.generations.left());
+        }
         let size = OutputSize {
             outputs: reports.iter().map(|report| report.outputs.outputs).sum(),
             bytes: reports.iter().map(|report| report.outputs.lines.len() as u64).sum(),
         };
+        self.settings.hosting.cpu.made_outputs(size.outputs);
         let outputs = |report: &mut PartitionReport| OutputBlock {
             lines: std::mem::take(&mut report.outputs.lines),
             outputs: report.outputs.outputs,
@@ -153,7 +181,7 @@ impl Host {
     }
 
     /// Waits a little for something that the deliverer reports.
-    fn wait_for_news(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    pub(super) fn wait_for_news(&mut self, observer: &mut dyn Observer) -> Result<()> {
         self.check_checkpoint()?;
         match self.deliveries.deliverer.news_within(POLL)? {
             Some(news) => self.take(news, observer)?,
@@ -191,20 +219,6 @@ impl Host {
             self.deliveries.say_that_it_is_full();
             self.wait_for_news(observer)?;
             self.plan_log.show_progress(self.delivered)?;
-        }
-        Ok(())
-    }
-
-    /// Lets time pass, and takes what is reported meanwhile.
-    pub(super) fn pause(&mut self, pause: Duration, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
-        let paused = Stopwatch::start();
-        while paused.elapsed() < pause && !stop.load(Ordering::Relaxed) {
-            if self.deliveries.is_empty() {
-                wait(pause.saturating_sub(paused.elapsed()), stop);
-            } else {
-                self.wait_for_news(observer)?;
-                self.plan_log.show_progress(self.delivered)?;
-            }
         }
         Ok(())
     }

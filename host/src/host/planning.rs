@@ -1,8 +1,10 @@
 //! Planning: what the next batch reads and under which clocks, written down before the partitions have it.
 
 use super::{Host, InFlight};
+use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
+use crate::generation::{self, Older};
 use crate::input::BatchInput;
 use crate::partition::Work;
 use crate::plan::{Plan, Settled};
@@ -13,6 +15,11 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 impl Host {
+    /// The plan of the batch that was planned last.
+    pub fn last_plan(&self) -> Option<&Plan> {
+        self.last.as_ref()
+    }
+
     /// The watermark that the next batch would have.
     pub fn next_watermark(&self) -> Option<Millis> {
         let next = || match self.settings.batch_query {
@@ -71,15 +78,21 @@ impl Host {
         times: BatchTimes,
     ) -> Result<()> {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
-            self.last = Some(plan.clone());
-            self.settled = None;
+            self.set_last(plan.clone());
         }
+        let awaited = self.awaited(&plan, &component, &input);
+        let drained = self.drained(&plan.older)?;
         let work = Work {
+            drained,
             plan: Arc::new(plan),
             component,
             input: Arc::new(input),
             delivered: self.delivered,
             shipped: self.shipped(),
+            cpu: self.settings.hosting.cpu.clone(),
+            log: Arc::clone(&self.settings.hosting.log),
+            envelope: self.envelope.clone(),
+            awaited,
             twice: self.settings.twice,
         };
         self.workers.run(&work)?;
@@ -88,8 +101,22 @@ impl Host {
         Ok(())
     }
 
+    /// The first batch without a plan.
+    pub fn next_batch(&self) -> BatchId {
+        BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1))
+    }
+
+    /// What of a batch somebody waits for.
+    fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
+        let decisions = self.settings.hosting.decisions.as_ref()?;
+        // With versions that are drained, it depends on the key.
+        let is_one = generation::drained(&plan.older).next().is_none();
+        let drops_late = is_one && component.description().timeout.allows_event_time() && !plan.batch_query;
+        decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
+    }
+
     pub(super) fn plan(&self, input: &BatchInput, watermark_at_least: Option<Millis>) -> Plan {
-        let batch = BatchId(self.last.as_ref().map_or(0, |last| last.batch.0 + 1));
+        let batch = self.next_batch();
         let settled = self.settled.map(|settled| settled.watermark);
         let at_least = watermark_at_least.into_iter().chain(settled).max();
         let watermark = self.next_watermark().map(|watermark| watermark.max(at_least.unwrap_or(watermark)));
@@ -116,6 +143,21 @@ impl Host {
             parameters: self.settings.parameters.to_string(),
             limits: self.settings.limits.clone(),
             batch_query: self.settings.batch_query,
+            generation: self.generations.current(),
+            older: self.generations.older().to_vec(),
+            sweep: self.generations.sweep(),
         }
+    }
+
+    /// A plan is in the log.
+    pub(super) fn set_last(&mut self, plan: Plan) {
+        self.generations.planned(&plan);
+        self.last = Some(plan);
+        self.settled = None;
+    }
+
+    /// The components that are drained, in the order of their numbers.
+    pub(super) fn drained(&self, older: &[Older]) -> Result<Vec<Arc<Component>>> {
+        generation::drained(older).map(|drained| self.components.get(&drained.digest, &self.component)).collect()
     }
 }

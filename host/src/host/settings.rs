@@ -1,6 +1,6 @@
 //! [`Settings`]: what a host is made of.
 
-use super::Delivery;
+use super::{Control, Delivery, Hosting};
 use crate::checkpoint::CheckpointSettings;
 use crate::config;
 use crate::description::{Description, TimeoutKind};
@@ -12,6 +12,7 @@ use crate::state::Budget;
 use crate::watermark::InputWatermark;
 use anyhow::{Result, ensure};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a host is made of.
 pub struct Settings {
@@ -42,6 +43,10 @@ pub struct Settings {
     /// Whether each batch is evaluated twice, and ends the run unless both gave the same. For tests: it finds a host or a rule whose
     /// answer depends on more than what was planned.
     pub twice: bool,
+    /// What others ask of the host while it runs.
+    pub control: Arc<Control>,
+    /// How it shares its process with others.
+    pub hosting: Hosting,
     /// How outputs are delivered.
     pub delivery: Delivery,
 }

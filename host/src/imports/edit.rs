@@ -169,6 +169,16 @@ pub fn re_drive_waits(data_folder: &Path) -> Result<bool> {
     Ok(edits(data_folder)?.iter().any(|edit| !edit.taken && edit.file.ends_with(RE_DRIVE)))
 }
 
+/// Whether something waits for a batch that takes it.
+pub fn waits(data_folder: &Path) -> Result<bool> {
+    let names = files(data_folder)?;
+    if names.is_empty() {
+        return Ok(false);
+    }
+    let taken: HashSet<String> = PlanLog::imported_files(data_folder)?.into_iter().map(|(file, _)| file).collect();
+    Ok(names.iter().any(|(name, _)| !taken.contains(name)))
+}
+
 /// The dead letters that were driven again, also those that wait for it.
 fn re_driven(data_folder: &Path) -> Result<HashSet<LetterId>> {
     let mut letters = HashSet::new();

@@ -4,6 +4,7 @@ use super::edit::Edit;
 use crate::description::StateFormat;
 use crate::event::{BatchId, InputId, Millis, PartitionId};
 use crate::extract::imported_key;
+use crate::generation::SCHEMA_NUMBER_END;
 use crate::group::{Timeout, TimeoutClock};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -133,8 +134,8 @@ impl ImportRow {
             }
             (None, None) => None,
         };
-        if row.schema == Some(0) {
-            return Err("the schema is 0: schema numbers begin at 1".to_owned());
+        if row.schema.is_some_and(|schema| !(1..SCHEMA_NUMBER_END).contains(&schema)) {
+            return Err(format!("the schema is not a number from 1 and below {SCHEMA_NUMBER_END}"));
         }
         if row.removed && (value.is_some() || row.timeout.is_some() || row.keep_timeout) {
             return Err("the row is removed, and has a value or a timeout".to_owned());

@@ -66,6 +66,8 @@ impl<'a> Player<'a> {
             checkpoint: None,
             overlay_budget: Default::default(),
             twice: false,
+            control: Default::default(),
+            hosting: Default::default(),
             delivery: Delivery::default(),
         };
         stage.loader.check_parameters(&stage.component, config.parameters.to_string().as_bytes())?;

@@ -59,6 +59,14 @@ impl DeltaBuilder {
         }
     }
 
+    /// Calls `each` with the rows so far.
+    pub fn each(&self, mut each: impl FnMut(DeltaRow<'_>)) {
+        let mut rest = self.bytes.as_slice();
+        while let Some(row) = read_row(&mut rest) {
+            each(row);
+        }
+    }
+
     /// How many bytes so far.
     pub fn bytes(&self) -> usize {
         self.bytes.len()

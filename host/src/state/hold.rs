@@ -6,9 +6,9 @@ use crate::synced;
 use anyhow::{Context, Result};
 use rusqlite::ffi;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// The first pause of a writer that has no space. Each further one is twice as long.
@@ -22,7 +22,14 @@ const POLL: Duration = Duration::from_millis(20);
 ///
 /// Nobody waits before [`Hold::unless`]: without somebody who may ask to stop, a full disk is an error like others.
 #[derive(Debug, Clone, Default)]
-pub struct Hold(Arc<AtomicBool>);
+pub struct Hold(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    waits: AtomicBool,
+    /// Who looks whether the work is to stop. It sleeps while nobody waits for space.
+    watcher: Mutex<Option<Thread>>,
+}
 
 impl Hold {
     /// Does some work, in which writers wait for space unless `stop` is set.
@@ -31,14 +38,15 @@ impl Hold {
         let watch = || {
             while !done.load(Ordering::Relaxed) {
                 if stop.load(Ordering::Relaxed) {
-                    self.0.store(false, Ordering::Relaxed);
+                    self.0.waits.store(false, Ordering::Relaxed);
                 }
-                thread::park_timeout(POLL);
+                thread::park();
             }
         };
         thread::scope(|scope| {
-            self.0.store(!stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.0.waits.store(!stop.load(Ordering::Relaxed), Ordering::Relaxed);
             let watcher = scope.spawn(watch);
+            *self.watcher() = Some(watcher.thread().clone());
             let _end = End { hold: self, done: &done, watcher: watcher.thread() };
             work()
         })
@@ -78,12 +86,19 @@ impl Hold {
     }
 
     fn waits(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.waits.load(Ordering::Relaxed)
+    }
+
+    fn watcher(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.0.watcher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self, pause: Duration) {
         let waited = Stopwatch::start();
         while self.waits() && waited.elapsed() < pause {
+            if let Some(watcher) = &*self.watcher() {
+                watcher.unpark();
+            }
             thread::sleep(POLL.min(pause - waited.elapsed().min(pause)));
         }
     }
@@ -113,13 +128,14 @@ fn failure(error: &anyhow::Error) -> Option<&ffi::Error> {
 struct End<'w> {
     hold: &'w Hold,
     done: &'w AtomicBool,
-    watcher: &'w thread::Thread,
+    watcher: &'w Thread,
 }
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
-        self.hold.0.store(false, Ordering::Relaxed);
+        self.hold.0.waits.store(false, Ordering::Relaxed);
+        *self.hold.watcher() = None;
         self.watcher.unpark();
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod backup;
 mod budget;
+pub mod catalogue;
 mod clean;
 mod damage;
 mod dead_letter_table;
@@ -27,6 +28,7 @@ mod progress_table;
 pub mod reader;
 mod refused_table;
 pub mod restored;
+mod row_counts;
 mod settings;
 pub mod shipping;
 pub mod split;
@@ -44,4 +46,5 @@ pub use outbox_table::OutputBlock;
 pub use partition_db::{Commit, Loaded, PartitionDb};
 pub use plan_log::PlanLog;
 pub use refused_table::RefusedOutput;
+pub use row_counts::{RowChanges, RowCounts};
 pub use shipping::Shipped;

@@ -10,6 +10,8 @@ mod commit;
 use super::budget::{Budget, BudgetShare};
 use super::history::History;
 use super::overlay::Overlay;
+use super::row_counts::RowCounts;
+use super::state_table::KeyRow;
 use super::view::View;
 use super::{
     Hold, OutputBlock, clean, dead_letter_table, delta_table, fold_table, hold, meta_table, outbox_table, settings,
@@ -17,9 +19,11 @@ use super::{
 };
 use crate::event::{BatchId, KEY_GROUPS, KeyGroup, Millis, PartitionId};
 use crate::fault;
+use crate::generation::Mark;
 use crate::group::{Timeout, TimeoutClock};
 use anyhow::{Context, Result, ensure};
 use rusqlite::Connection;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use commit::Commit;
@@ -28,6 +32,7 @@ pub(super) const META_PARTITION: &str = "partition";
 pub(super) const META_PARTITIONS: &str = "partitions";
 pub(super) const META_BATCH: &str = "batch";
 pub(super) const META_ROWS: &str = "rows";
+pub(super) const META_ROW_COUNTS: &str = "row_counts";
 
 /// The tables of a partition's file.
 pub(super) const SCHEMA: &[&str] = &[
@@ -56,6 +61,8 @@ pub struct PartitionDb {
     history: History,
     committed: Option<BatchId>,
     rows: u64,
+    /// The rows by generation and schema.
+    counts: RowCounts,
     /// Timeouts in the table before this time are out of date, for each clock: whatever was due was called since, and its
     /// row is in the overlay.
     due_floor: [Millis; 2],
@@ -68,8 +75,8 @@ pub struct PartitionDb {
 /// A key's row as a batch finds it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// The schema of the state, none without state.
-    pub schema: Option<u32>,
+    /// Its generation, and the schema of the state.
+    pub mark: Mark,
     /// The timeout.
     pub timeout: Option<Timeout>,
 }
@@ -142,10 +149,14 @@ impl PartitionDb {
         let history = History::read(&connection, &folded, history_batches).with_context(attempt)?;
         let key_groups = key_groups_of(partition, partitions);
         let committed = meta_table::get(&connection, META_BATCH)?.map(BatchId);
-        let overlay = match committed {
-            Some(last) => View::of(&connection, &key_groups, last).with_context(attempt)?.into_overlay(),
-            None => Overlay::new(),
+        let view = committed.map(|last| View::of(&connection, &key_groups, last).with_context(attempt)).transpose()?;
+        let counts = match (meta_table::get::<String>(&connection, META_ROW_COUNTS)?, &view) {
+            (Some(text), _) => RowCounts::from_text(&text).with_context(attempt)?,
+            // An earlier host has written the file, which did not count.
+            (None, Some(view)) => count_rows(&connection, view, &key_groups).with_context(attempt)?,
+            (None, None) => RowCounts::default(),
         };
+        let overlay = view.map_or_else(Overlay::new, View::into_overlay);
         // The rotation goes on where it stopped: a rule that runs for a few batches at a time must fold all groups, too.
         let fold_of = |&number: &usize| folded[usize::from(key_groups[number].0)];
         let fold_next = (0..key_groups.len()).min_by_key(fold_of).unwrap_or(0);
@@ -161,6 +172,7 @@ impl PartitionDb {
             history,
             committed,
             rows: meta_table::get(&connection, META_ROWS)?.unwrap_or(0),
+            counts,
             due_floor: [Millis(i64::MIN); 2],
             connection,
             path,
@@ -183,6 +195,30 @@ impl PartitionDb {
         self.rows
     }
 
+    /// The same by generation and schema.
+    pub fn counts(&self) -> &RowCounts {
+        &self.counts
+    }
+
+    /// The rows of a key group, in the order of keys; none when the group is another partition's.
+    pub fn rows_of_group(&self, group: KeyGroup) -> Result<Vec<KeyRow>> {
+        let mut rows = BTreeMap::new();
+        if self.folded[usize::from(group.0)].is_some() {
+            state_table::scan(&self.connection, group, |row| {
+                rows.insert(row.key.clone(), row);
+                Ok(())
+            })?;
+        }
+        for row in self.overlay.group(group) {
+            if row.is_gone() {
+                rows.remove(&*row.key);
+            } else {
+                rows.insert(row.key.to_vec(), row.to_key_row());
+            }
+        }
+        Ok(rows.into_values().collect())
+    }
+
     /// Bytes that the changed rows take in memory.
     pub fn overlay_bytes(&self) -> usize {
         self.overlay.bytes()
@@ -194,8 +230,8 @@ impl PartitionDb {
             if let Some((state, _)) = &row.state {
                 states.extend_from_slice(state);
             }
-            let loaded = Loaded { schema: row.state.as_ref().map(|(_, schema)| *schema), timeout: row.timeout };
-            return Ok((!row.is_gone()).then_some(loaded));
+            let mark = Mark::of(row.state.as_ref().map(|(_, number)| *number));
+            return Ok((!row.is_gone()).then_some(Loaded { mark, timeout: row.timeout }));
         }
         let group = KeyGroup::of_hash(hash);
         if self.folded[usize::from(group.0)].is_none() {
@@ -205,7 +241,7 @@ impl PartitionDb {
         if let Some((state, _)) = &row.state {
             states.extend_from_slice(state);
         }
-        Ok(Some(Loaded { schema: row.state.map(|(_, schema)| schema), timeout: row.timeout }))
+        Ok(Some(Loaded { mark: row.mark(), timeout: row.timeout }))
     }
 
     /// The keys whose timeout is due on this clock, in the order of due time.
@@ -245,6 +281,17 @@ impl PartitionDb {
     pub fn outputs_of(&self, batch: BatchId) -> Result<OutputBlock> {
         Ok(outbox_table::get(&self.connection, batch)?.unwrap_or_default())
     }
+}
+
+fn count_rows(connection: &Connection, view: &View, groups: &[KeyGroup]) -> Result<RowCounts> {
+    let mut counts = RowCounts::default();
+    for &group in groups {
+        view.scan(connection, group, |row| {
+            counts.add(row.mark());
+            Ok(())
+        })?;
+    }
+    Ok(counts)
 }
 
 impl Drop for PartitionDb {

@@ -3,9 +3,10 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
+mod version;
+
 use super::shipping::Shipped;
 use super::{Hold, RefusedOutput, clean, hold, meta_table, progress_table, refused_table, settings, split};
-use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::fault;
 use crate::plan::{Identity, Plan, Settled};
@@ -33,8 +34,9 @@ const META_DELIVERED: &str = "delivered";
 const META_SETTLED: &str = "settled";
 /// How often something was synced that was written without.
 const META_SYNCS: &str = "syncs";
-const META_DESCRIPTION: &str = "description";
 const META_CLAIMS: &str = "claims";
+
+const LAST_PLAN: &str = "SELECT plan FROM plan ORDER BY batch DESC LIMIT 1";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -99,7 +101,7 @@ impl PlanLog {
         delivered: Option<BatchId>,
     ) -> Result<()> {
         let mut log = Self::open(folder, identity)?;
-        meta_table::set(&log.connection, META_DESCRIPTION, description.to_string())?;
+        meta_table::set(&log.connection, version::META_DESCRIPTION, description.to_string())?;
         log.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             for plan in plans {
@@ -128,26 +130,6 @@ impl PlanLog {
         let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
         let found: Option<String> = meta_table::get(&connection, META_IDENTITY)?;
         found.map(|text| serde_json::from_str(&text).context("failed to read the plan log's identity")).transpose()
-    }
-
-    /// Keeps what the rule says of itself, so that its states can be read without it.
-    pub fn set_description(&self, description: &Description) -> Result<()> {
-        // The schema of the parameters can be a megabyte, and says nothing about states.
-        let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
-        let write = || -> Result<()> {
-            let transaction = self.connection.unchecked_transaction()?;
-            meta_table::set(&transaction, META_DESCRIPTION, serde_json::to_string(&kept)?)?;
-            clean::clear(&transaction)?;
-            Ok(transaction.commit()?)
-        };
-        write().map_err(|error| hold::ended_by_sync(&self.path, error))
-    }
-
-    /// What the rule of a data folder says of itself, without the schema of its parameters.
-    pub fn description(folder: &Path) -> Result<Option<Description>> {
-        let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(None) };
-        let found: Option<String> = meta_table::get(&connection, META_DESCRIPTION)?;
-        found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
     /// How far batches lie in the checkpoint: later plans are kept whatever else is said.
@@ -264,12 +246,12 @@ impl PlanLog {
 
     /// The last plan.
     pub fn last(&self) -> Result<Option<Plan>> {
-        Ok(self.read("SELECT plan FROM plan ORDER BY batch DESC LIMIT 1", 0)?.pop())
+        Ok(read_plans(&self.connection, LAST_PLAN, 0)?.pop())
     }
 
     /// The plans from this batch on, in order. All of them must be there.
     pub fn from(&self, batch: BatchId) -> Result<Vec<Plan>> {
-        let plans = self.read("SELECT plan FROM plan WHERE batch >= ?1 ORDER BY batch", batch.0)?;
+        let plans = read_plans(&self.connection, "SELECT plan FROM plan WHERE batch >= ?1 ORDER BY batch", batch.0)?;
         for (expected, plan) in (batch.0..).zip(&plans) {
             ensure!(plan.batch.0 == expected, "the plan of batch {expected} is missing: the data folder is damaged");
         }
@@ -329,16 +311,16 @@ impl PlanLog {
         fault::point("plan-log-write");
         Ok(transaction.commit()?)
     }
+}
 
-    fn read(&self, sql: &str, from: u64) -> Result<Vec<Plan>> {
-        let mut statement = self.connection.prepare(sql)?;
-        let mut rows = if statement.parameter_count() == 0 { statement.query([])? } else { statement.query([from])? };
-        let mut plans = Vec::new();
-        while let Some(row) = rows.next()? {
-            plans.push(serde_json::from_str(row.get_ref(0)?.as_str()?).context("failed to read a plan")?);
-        }
-        Ok(plans)
+fn read_plans(connection: &Connection, sql: &str, from: u64) -> Result<Vec<Plan>> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = if statement.parameter_count() == 0 { statement.query([])? } else { statement.query([from])? };
+    let mut plans = Vec::new();
+    while let Some(row) = rows.next()? {
+        plans.push(serde_json::from_str(row.get_ref(0)?.as_str()?).context("failed to read a plan")?);
     }
+    Ok(plans)
 }
 
 /// Moves a file's position on. `batch` read of it; none when that is not known.

@@ -124,7 +124,8 @@ impl RestoredPartition {
     /// Ends the file as of a batch, or as of none, and syncs it.
     pub fn finish(mut self, batch: Option<BatchId>) -> Result<RestoredCounts> {
         self.write_rows()?;
-        let rows = self.connection.query_row("SELECT COUNT(*) FROM state", [], |row| row.get(0))?;
+        let counts = state_table::counts(&self.connection)?;
+        let rows = counts.total();
         if let Some(batch) = batch {
             if self.last_changes.rows() > 0 {
                 delta_table::insert(&self.connection, batch, rows, &self.last_changes.finish())?;
@@ -135,6 +136,7 @@ impl RestoredPartition {
             history::begin_at(&self.connection, batch)?;
             meta_table::set(&self.connection, partition_db::META_BATCH, batch.0)?;
             meta_table::set(&self.connection, partition_db::META_ROWS, rows)?;
+            meta_table::set(&self.connection, partition_db::META_ROW_COUNTS, counts.to_text()?)?;
         }
         self.indexes.iter().try_for_each(|index| self.connection.execute_batch(index))?;
         self.connection.execute_batch("COMMIT").with_context(|| format!("failed to write {}", self.path.display()))?;

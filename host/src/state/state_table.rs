@@ -2,7 +2,9 @@
 
 use super::damage::{damaged, explained};
 use super::delta::DeltaRow;
+use super::row_counts::RowCounts;
 use crate::event::{KeyGroup, Millis};
+use crate::generation::Mark;
 use crate::group::{Timeout, TimeoutClock};
 use anyhow::Result;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -34,7 +36,7 @@ pub(super) const SCHEMA: &str = "
 pub struct KeyRow {
     /// The key.
     pub key: Vec<u8>,
-    /// The state and its schema.
+    /// The state and the number of its [`Mark`]; see [`KeyRow::value`].
     pub state: Option<(Vec<u8>, u32)>,
     /// The timeout.
     pub timeout: Option<Timeout>,
@@ -44,6 +46,18 @@ impl KeyRow {
     /// Whether the row has neither state nor timeout: it says that the key is gone.
     pub fn is_gone(&self) -> bool {
         self.state.is_none() && self.timeout.is_none()
+    }
+
+    /// The state and the schema that a rule wrote it under, without what the host keeps beside: whatever shows or hands out a row
+    /// takes them from here.
+    pub fn value(&self) -> Option<(&[u8], u32)> {
+        let (state, number) = self.state.as_ref()?;
+        Mark::of(Some(*number)).schema.map(|schema| (state.as_slice(), schema))
+    }
+
+    /// The generation and the schema.
+    pub fn mark(&self) -> Mark {
+        Mark::of(self.state.as_ref().map(|(_, number)| *number))
     }
 
     /// The row as deltas have it.
@@ -76,6 +90,17 @@ pub(super) fn scan(connection: &Connection, group: KeyGroup, mut each: impl FnMu
         each(row.checked(connection)?)?;
     }
     Ok(())
+}
+
+/// How many rows there are of each kind.
+pub(super) fn counts(connection: &Connection) -> Result<RowCounts> {
+    let mut counts = RowCounts::default();
+    let mut statement = connection.prepare("SELECT schema FROM state")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        counts.add(Mark::of(row.get(0)?));
+    }
+    Ok(counts)
 }
 
 pub(super) fn put(connection: &Connection, group: KeyGroup, row: DeltaRow<'_>) -> Result<()> {

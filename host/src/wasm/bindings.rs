@@ -7,3 +7,14 @@ wasmtime::component::bindgen!({
     exports: { default: async },
     ownership: Borrowing { duplicate_if_necessary: true },
 });
+
+/// The interface that a rule may export besides.
+pub mod migration {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        inline: "package keyfold:host; world migrator { export keyfold:rule/migration@0.1.0; }",
+        world: "keyfold:host/migrator",
+        exports: { default: async },
+        ownership: Owning,
+    });
+}

@@ -3,14 +3,17 @@
 use super::answer::{Answer, AnswerColumns, AnswerRules, shortened};
 use super::bindings::Rule;
 use super::bindings::exports::keyfold::rule::state_function as contract;
+use super::bindings::migration::exports::keyfold::rule::migration::Guest as Migration;
 use super::component::Component;
 use super::error::{CallError, Reason};
-use super::store::{FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
-use crate::clock::Deadline;
-use crate::description::{Form, TimeoutKind};
+use super::migrated::Migrated;
+use super::store::{CallTime, FUEL_BETWEEN_DEADLINE_CHECKS, HostStop, Log, Meter, StoreData, deadline_passed};
+use crate::description::{Description, Form, TimeoutKind};
+use crate::fair::Turn;
 use crate::group::{BatchContext, GroupColumns};
 use crate::limits::Limits;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use wasmtime::{Store, Trap};
 
@@ -28,6 +31,10 @@ const FLAG_BATCH_QUERY: u32 = 1 << 2;
 pub struct Sandbox {
     store: Store<StoreData>,
     rule: Rule,
+    /// With which it computes.
+    turn: Arc<Turn>,
+    /// None when the component exports none.
+    migration: Option<Migration>,
     /// What its description allows its answers to be.
     form: Form,
     timeout: TimeoutKind,
@@ -41,23 +48,31 @@ impl Sandbox {
         parameters: &[u8],
         context: &BatchContext,
     ) -> Result<Self, CallError> {
+        Self::start_on(&Arc::default(), component, limits, parameters, context)
+    }
+
+    /// A fresh instance with its parameters set, which computes when it is its turn.
+    pub fn start_on(
+        turn: &Arc<Turn>,
+        component: &Component,
+        limits: &Limits,
+        parameters: &[u8],
+        context: &BatchContext,
+    ) -> Result<Self, CallError> {
         let mut store = new_store(component, limits, context)?;
-        let deadline = Deadline::after(limits.call_deadline());
-        let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
-        let rule = started.map_err(|error| explain(&mut store, error))?;
-        let description = component.description();
-        let mut sandbox = Sandbox { store, rule, form: description.form, timeout: description.timeout };
-        sandbox.configure(parameters, deadline)?;
+        let time = CallTime::start(turn, limits);
+        let started = instantiate(component, &mut store, &time, limits);
+        let (rule, migration) = started.map_err(|error| explain(&mut store, error))?;
+        let Description { form, timeout, .. } = *component.description();
+        let mut sandbox = Sandbox { store, rule, turn: Arc::clone(turn), migration, form, timeout };
+        sandbox.configure(parameters, &time)?;
         Ok(sandbox)
     }
 
-    fn configure(&mut self, parameters: &[u8], deadline: Deadline) -> Result<(), CallError> {
+    fn configure(&mut self, parameters: &[u8], time: &CallTime) -> Result<(), CallError> {
         let limits = self.store.data().limits.clone();
-        let configured = drive(
-            self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters),
-            deadline,
-            &limits,
-        );
+        let configured =
+            drive(self.rule.keyfold_rule_state_function().call_configure(&mut self.store, parameters), time, &limits);
         match configured {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => Err(CallError::new(
@@ -71,8 +86,9 @@ impl Sandbox {
     /// Runs the rule over groups. After an error the sandbox must be dropped.
     pub fn call(&mut self, context: &BatchContext, groups: &GroupColumns) -> Result<Answer, CallError> {
         let limits = self.store.data().limits.clone();
-        let deadline = Deadline::after(limits.call_deadline());
-        self.prepare(groups, &limits, deadline)?;
+        let time = CallTime::start(&self.turn, &limits);
+        let events = (0..groups.len()).map(|group| groups.events_of(group)).collect();
+        prepare(&mut self.store, events, groups.payload_ends.len() as u64, &limits, time.clone())?;
         let batch = contract::Batch {
             partition: context.partition.0,
             id: context.batch.0,
@@ -96,11 +112,8 @@ impl Sandbox {
             payload_ends: &groups.payload_ends,
             ext: &[],
         };
-        let called = drive(
-            self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns),
-            deadline,
-            &limits,
-        );
+        let called =
+            drive(self.rule.keyfold_rule_state_function().call_call(&mut self.store, batch, columns), &time, &limits);
         let outcomes = match called {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(failure)) => {
@@ -122,34 +135,85 @@ impl Sandbox {
         Ok(answer)
     }
 
+    /// Lets the rule rewrite states of one schema as it writes them. After an error the sandbox must be dropped.
+    pub fn migrate(
+        &mut self,
+        from_schema: u32,
+        component: &Component,
+        states: &[&[u8]],
+    ) -> Result<Migrated, CallError> {
+        let Some(migration) = &self.migration else {
+            return Err(CallError::new(Reason::MigrationFailed, "the rule exports no migration"));
+        };
+        let limits = self.store.data().limits.clone();
+        let time = CallTime::start(&self.turn, &limits);
+        let to_schema = component.description().state_schema;
+        // A rule may say which state it works on as it says which group: each is entered with the fuel of a group without events.
+        prepare(&mut self.store, vec![0; states.len()], 0, &limits, time.clone())?;
+        let mut ends = Vec::with_capacity(states.len());
+        let mut end = 0;
+        for state in states {
+            end += state.len() as u32;
+            ends.push(end);
+        }
+        let bytes = states.concat();
+        let called =
+            drive(migration.call_migrate(&mut self.store, from_schema, to_schema, &bytes, &ends), &time, &limits);
+        match called {
+            Ok(Ok(migrated)) => Migrated::check(migrated.states, migrated.state_ends, states.len(), &limits),
+            Ok(Err(failure)) => {
+                let text = shortened(failure.message.as_bytes());
+                let message = format!("the rule refused with code {}: {text}", failure.code);
+                let group = self.store.data().meter.group;
+                Err(CallError { group, ..CallError::new(Reason::CallRefused, message) })
+            }
+            Err(error) => Err(explain(&mut self.store, error)),
+        }
+    }
+
     /// Bytes of memory that the instance takes now.
     pub fn memory_bytes(&self) -> u64 {
         self.store.data().memory.bytes()
     }
+}
 
-    fn prepare(&mut self, groups: &GroupColumns, limits: &Limits, deadline: Deadline) -> Result<(), CallError> {
-        // A rule that never says where it is gets the fuel of one group with all the events; when that does not do, the
-        // call fails and its groups are tried in smaller calls.
-        let fuel = limits.fuel(groups.payload_ends.len() as u64);
-        let data = self.store.data_mut();
-        data.meter = Meter {
-            events: (0..groups.len()).map(|group| groups.events_of(group)).collect(),
-            budget: fuel,
-            deadline: Some(deadline),
-            ..Meter::default()
-        };
-        data.log = Log::default();
-        self.store.set_fuel(fuel).map_err(|error| CallError::new(Reason::Trap, error.to_string()))
-    }
+/// Gives the rule fuel for a call with so many events in each of its groups.
+fn prepare(
+    store: &mut Store<StoreData>,
+    events: Vec<u32>,
+    events_total: u64,
+    limits: &Limits,
+    time: CallTime,
+) -> Result<(), CallError> {
+    // A rule that never says where it is gets the fuel of one group with all the events; when that does not do, the
+    // call fails and its groups are tried in smaller calls.
+    let fuel = limits.fuel(events_total);
+    let data = store.data_mut();
+    data.meter = Meter { events, budget: fuel, time: Some(time), ..Meter::default() };
+    data.log = Log::default();
+    store.set_fuel(fuel).map_err(|error| CallError::new(Reason::Trap, error.to_string()))
+}
+
+/// An instance of the rule, and its migration when it has one.
+fn instantiate(
+    component: &Component,
+    store: &mut Store<StoreData>,
+    time: &CallTime,
+    limits: &Limits,
+) -> wasmtime::Result<(Rule, Option<Migration>)> {
+    let instance = drive(component.pre().instantiate_async(&mut *store), time, limits)?;
+    let rule = component.indices().load(&mut *store, &instance)?;
+    let migration = component.migration().map(|indices| indices.load(&mut *store, &instance)).transpose()?;
+    Ok((rule, migration))
 }
 
 /// The description document of a component, from an instance made for it.
 pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Vec<u8>, CallError> {
     let mut store = new_store(component, limits, context)?;
-    let deadline = Deadline::after(limits.call_deadline());
-    let started = drive(component.pre().instantiate_async(&mut store), deadline, limits);
-    let rule = started.map_err(|error| explain(&mut store, error))?;
-    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), deadline, limits);
+    let time = CallTime::start(&Arc::default(), limits);
+    let started = instantiate(component, &mut store, &time, limits);
+    let (rule, _) = started.map_err(|error| explain(&mut store, error))?;
+    let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), &time, limits);
     described.map_err(|error| explain(&mut store, error))
 }
 
@@ -164,18 +228,16 @@ fn new_store(component: &Component, limits: &Limits, context: &BatchContext) -> 
     Ok(store)
 }
 
-/// Runs a call to its end on this thread. wasmtime gives control back now and then, which is when the deadline is looked at.
-fn drive<T>(
-    call: impl Future<Output = wasmtime::Result<T>>,
-    deadline: Deadline,
-    limits: &Limits,
-) -> wasmtime::Result<T> {
+/// Runs a call to its end on this thread. wasmtime gives control back now and then: then others may compute, and the deadline is
+/// looked at.
+fn drive<T>(call: impl Future<Output = wasmtime::Result<T>>, time: &CallTime, limits: &Limits) -> wasmtime::Result<T> {
+    let _computing = time.turn().begin();
     let mut call = pin!(call);
     let mut context = Context::from_waker(Waker::noop());
     loop {
         match call.as_mut().poll(&mut context) {
             Poll::Ready(result) => return result,
-            Poll::Pending if deadline.passed() => return Err(deadline_passed(limits)),
+            Poll::Pending if time.is_over() => return Err(deadline_passed(limits)),
             Poll::Pending => {}
         }
     }

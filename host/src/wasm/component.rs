@@ -1,6 +1,7 @@
 //! [`Component`]: a rule's code, checked against the contract and ready to run. [`Loader`] makes them.
 
-use super::bindings::RulePre;
+use super::bindings::RuleIndices;
+use super::bindings::migration::exports::keyfold::rule::migration::GuestIndices as MigrationIndices;
 use super::cache::Cache;
 use super::compile::Compiler;
 use super::deaf_wasi;
@@ -13,7 +14,7 @@ use crate::group::BatchContext;
 use crate::limits::Limits;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
-use wasmtime::component::Linker;
+use wasmtime::component::{InstancePre, Linker};
 
 /// A rule's code, ready to run.
 pub struct Component {
@@ -22,7 +23,10 @@ pub struct Component {
     description: Description,
     imports: Vec<String>,
     exports: Vec<String>,
-    pre: RulePre<StoreData>,
+    pre: InstancePre<StoreData>,
+    indices: RuleIndices,
+    /// None when it exports no migration.
+    migration: Option<MigrationIndices>,
     /// The bytes as they were given.
     source: Vec<u8>,
 }
@@ -37,6 +41,9 @@ pub struct Loader {
 
 /// What a component may import besides WASI, each within version 0.1.
 const ALLOWED_IMPORTS: &[&str] = &["keyfold:rule/log@0.1.", "keyfold:rule/progress@0.1.", "keyfold:rule/types@0.1."];
+
+/// What a component may export besides, within version 0.1.
+const MIGRATION: &str = "keyfold:rule/migration@0.1.";
 
 /// The digest by which a component is known.
 pub fn digest_of(bytes: &[u8]) -> String {
@@ -64,13 +71,20 @@ impl Loader {
         let mut linker = Linker::new(&self.engine.engine);
         add_imports(&mut linker).map_err(anyhow::Error::from)?;
         deaf_wasi::add_imports(&mut linker, &component).map_err(anyhow::Error::from)?;
-        let pre = linker
+        let (pre, indices) = linker
             .instantiate_pre(&component)
-            .and_then(RulePre::new)
+            .and_then(|pre| RuleIndices::new(&pre).map(|indices| (pre, indices)))
             .map_err(anyhow::Error::from)
             .context("this component does not fit the world keyfold:rule/rule@0.1.0: build it with an SDK")?;
+        let migration = if exports.iter().any(|name| name.starts_with(MIGRATION)) {
+            let found = MigrationIndices::new(&pre).map_err(anyhow::Error::from);
+            Some(found.context("its migration is not the one of keyfold:rule/rule-with-migration@0.1.0")?)
+        } else {
+            None
+        };
+        let description = placeholder();
         let mut component =
-            Component { digest, description: placeholder(), imports, exports, pre, source: bytes.to_vec() };
+            Component { digest, description, imports, exports, pre, indices, migration, source: bytes.to_vec() };
         let document = call::describe(&component, &self.limits, &trial_context())
             .map_err(|error| anyhow::anyhow!("the rule does not describe itself: {error}"))?;
         component.description = Description::parse(&document)?;
@@ -120,13 +134,26 @@ impl Component {
         &self.exports
     }
 
+    /// Whether it can rewrite states of older schemas.
+    pub fn has_migration(&self) -> bool {
+        self.migration.is_some()
+    }
+
     /// The bytes as they were given.
     pub fn source(&self) -> &[u8] {
         &self.source
     }
 
-    pub(super) fn pre(&self) -> &RulePre<StoreData> {
+    pub(super) fn pre(&self) -> &InstancePre<StoreData> {
         &self.pre
+    }
+
+    pub(super) fn indices(&self) -> &RuleIndices {
+        &self.indices
+    }
+
+    pub(super) fn migration(&self) -> Option<&MigrationIndices> {
+        self.migration.as_ref()
     }
 
     pub(super) fn engine(&self) -> &wasmtime::Engine {

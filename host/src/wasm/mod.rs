@@ -21,6 +21,7 @@ pub mod component;
 mod deaf_wasi;
 pub mod engine;
 pub mod error;
+pub mod migrated;
 mod store;
 
 pub use answer::Answer;
@@ -28,3 +29,4 @@ pub use call::Sandbox;
 pub use component::Component;
 pub use engine::Engine;
 pub use error::{CallError, Reason};
+pub use migrated::Migrated;

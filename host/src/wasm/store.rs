@@ -4,8 +4,11 @@ use super::engine::{CORE_INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES
 use super::error::{CallError, Reason};
 use crate::clock::Deadline;
 use crate::event::Millis;
+use crate::fair::Turn;
 use crate::limits::Limits;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
@@ -54,7 +57,35 @@ pub(super) struct Meter {
     pub budget: u64,
     /// The fuel of each finished group.
     pub spent: Vec<u64>,
-    pub deadline: Option<Deadline>,
+    pub time: Option<CallTime>,
+}
+
+/// How long a call may take. Waiting for other tenants does not count.
+#[derive(Clone)]
+pub(super) struct CallTime {
+    turn: Arc<Turn>,
+    deadline: Deadline,
+    waited_before: Duration,
+}
+
+impl CallTime {
+    pub fn start(turn: &Arc<Turn>, limits: &Limits) -> Self {
+        CallTime {
+            turn: Arc::clone(turn),
+            deadline: Deadline::after(limits.call_deadline()),
+            waited_before: turn.waited(),
+        }
+    }
+
+    pub fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    /// Lets others go on whose turn it is, and tells whether the call has taken too long.
+    pub fn is_over(&self) -> bool {
+        self.turn.look();
+        self.deadline.passed_but_for(self.turn.waited().saturating_sub(self.waited_before))
+    }
 }
 
 /// The lines of one call.
@@ -160,7 +191,8 @@ fn enter(mut store: StoreContextMut<'_, StoreData>, group: usize) -> wasmtime::R
         );
         return Err(stop(Reason::InvalidProgress, message));
     }
-    if data.meter.deadline.is_some_and(|deadline| deadline.passed()) {
+    // Small groups one after another never use up the fuel after which wasmtime gives control back.
+    if data.meter.time.as_ref().is_some_and(CallTime::is_over) {
         return Err(deadline_passed(&data.limits));
     }
     data.meter.settle(fuel);

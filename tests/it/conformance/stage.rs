@@ -124,6 +124,8 @@ fn settings(config: Config, setup: &Setup, folder: &Path) -> Result<Settings> {
         checkpoint: None,
         overlay_budget: Default::default(),
         twice: true,
+        control: Default::default(),
+        hosting: Default::default(),
         batch_query: config.batch,
         // A run that is stopped at a batch must not have got further by chance.
         delivery: Delivery { outbox_batches_max: 1, ..Delivery::default() },

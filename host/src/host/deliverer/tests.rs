@@ -13,7 +13,7 @@ const QUICK: Retry =
 
 fn start(sink: impl Sink + 'static, release: Arc<dyn Release>) -> Deliverer {
     let outbox = OutboxReader::new(Path::new("no outbox is read"), 1);
-    let delivering = Delivering { sink: Box::new(sink), release, outbox, retry: QUICK };
+    let delivering = Delivering { sink: Box::new(sink), release, outbox, retry: QUICK, control: Arc::default() };
     Deliverer::start(delivering, usize::MAX).expect("a thread can be started")
 }
 

@@ -1,6 +1,6 @@
 //! [`Commit`]: a batch goes into a partition's file, all of it or nothing.
 
-use super::{META_BATCH, META_ROWS, PartitionDb, Thresholds};
+use super::{META_BATCH, META_ROW_COUNTS, META_ROWS, PartitionDb, Thresholds};
 use crate::event::{BatchId, KeyGroup};
 use crate::fault;
 use crate::group::TimeoutClock;
@@ -9,7 +9,7 @@ use crate::state::fold::Fold;
 use crate::state::overlay::ROW_BYTES;
 use crate::state::shipping::{self, Shipped};
 use crate::state::{
-    DeadLetter, OutputBlock, clean, dead_letter_table, delta_table, meta_table, outbox_table, settings,
+    DeadLetter, OutputBlock, RowChanges, clean, dead_letter_table, delta_table, meta_table, outbox_table, settings,
 };
 use anyhow::{Context, Result};
 
@@ -26,8 +26,8 @@ pub struct Commit<'a> {
     pub batch: BatchId,
     /// The changed rows.
     pub delta: DeltaBuilder,
-    /// By how much the number of rows changes.
-    pub rows_added: i64,
+    /// By how much the numbers of rows change.
+    pub rows_changed: RowChanges,
     /// What the batch puts out.
     pub outputs: &'a OutputBlock,
     /// What failed.
@@ -64,7 +64,8 @@ impl PartitionDb {
             "batch {batch} cannot be committed after batch {:?}",
             self.committed
         );
-        let rows = self.rows.saturating_add_signed(commit.rows_added);
+        let rows = self.rows.saturating_add_signed(commit.rows_changed.total());
+        let counts = self.counts.clone().changed(&commit.rows_changed);
         let fold = self.next_fold(batch);
 
         let transaction = self.connection.transaction().context("failed to begin the batch's transaction")?;
@@ -90,6 +91,7 @@ impl PartitionDb {
         }
         meta_table::set(&transaction, META_BATCH, batch.0)?;
         meta_table::set(&transaction, META_ROWS, rows)?;
+        meta_table::set(&transaction, META_ROW_COUNTS, counts.to_text()?)?;
         clean::clear(&transaction)?;
         fault::point("commit-end");
         transaction.commit().with_context(|| format!("failed to commit batch {batch}"))?;
@@ -100,6 +102,7 @@ impl PartitionDb {
         self.share.set(self.overlay.bytes());
         self.committed = Some(batch);
         self.rows = rows;
+        self.counts = counts;
         self.is_sound = true;
         Ok(())
     }

@@ -81,15 +81,24 @@ pub fn describe_with_form(form: &str, output_mode: &str) -> Vec<u8> {
     describe_with("none", form, output_mode)
 }
 
+/// A description document with this schema of states.
+pub fn describe_with_schema(state_schema: u32) -> Vec<u8> {
+    document("none", "flat-map", "update", state_schema)
+}
+
 fn describe_with(timeout: &str, form: &str, output_mode: &str) -> Vec<u8> {
+    document(timeout, form, output_mode, 1)
+}
+
+fn document(timeout: &str, form: &str, output_mode: &str, state_schema: u32) -> Vec<u8> {
     let document = serde_json::json!({
         "name": "columns",
         "version": env!("CARGO_PKG_VERSION"),
         "form": form,
         "timeout": timeout,
         "output_mode": output_mode,
-        "state_schema": 1,
-        "readable_schemas": [1],
+        "state_schema": state_schema,
+        "readable_schemas": [state_schema],
         "state_format": "json",
         "parameters": { "type": "object" },
     });

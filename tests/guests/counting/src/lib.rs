@@ -2,9 +2,9 @@
 //! does something else as well.
 
 pub use keyfold_sdk;
+pub use serde::de::IgnoredAny;
 
 use keyfold_sdk::prelude::*;
-use serde::de::IgnoredAny;
 use serde::ser::Serializer;
 use serde_json::Value;
 use std::marker::PhantomData;
@@ -58,12 +58,17 @@ pub struct Call<'c, 's> {
 impl Call<'_, '_> {
     /// The event time of the newest event.
     pub fn event_time_ms(&self) -> Result<i64> {
-        let mut newest_ms = i64::MIN;
-        for event in self.events.clone() {
-            newest_ms = newest_ms.max(event?.time_ms()?);
-        }
-        Ok(newest_ms)
+        event_time_ms(&self.events)
     }
+}
+
+/// The event time of the newest of some events.
+pub fn event_time_ms(events: &Events<IgnoredAny>) -> Result<i64> {
+    let mut newest_ms = i64::MIN;
+    for event in events.clone() {
+        newest_ms = newest_ms.max(event?.time_ms()?);
+    }
+    Ok(newest_ms)
 }
 
 /// The state of a key.

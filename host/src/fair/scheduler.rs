@@ -1,0 +1,212 @@
+//! [`Scheduler`]: who computes next. It knows no threads and no clock, so that it can be tried with any course of time.
+
+use super::bucket::Bucket;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A tenant may use its CPU quota of so long at once: long enough for one call of an ordinary rule, too short to be noticed.
+const BURST: Duration = Duration::from_millis(100);
+/// A quota that allows less at once than this would let every call be cut into pieces that cost more than they do.
+const BURST_MIN: Duration = Duration::from_millis(2);
+/// Virtual time is counted in so many parts of a nanosecond, so that weights divide it well.
+const PARTS: u128 = 1 << 20;
+
+/// Permits to compute, and the tenants that want them. `T` is whoever waits.
+pub(super) struct Scheduler<T> {
+    permits_free: usize,
+    tenants: Vec<Option<Tenant<T>>>,
+    /// The tenants that compute or wait.
+    active: Vec<usize>,
+    /// How far virtual time has come for those that are active: what a tenant begins with that was idle.
+    floor: u128,
+}
+
+struct Tenant<T> {
+    weight: u32,
+    quota: Option<Bucket>,
+    /// CPU time by weight.
+    virtual_time: u128,
+    waiting: VecDeque<T>,
+    computing: usize,
+    /// Whether it waits for its quota.
+    is_throttled: bool,
+    used: Duration,
+}
+
+impl<T> Scheduler<T> {
+    pub fn new(permits: usize) -> Self {
+        Scheduler { permits_free: permits.max(1), tenants: Vec::new(), active: Vec::new(), floor: 0 }
+    }
+
+    /// A new tenant; its number.
+    pub fn add(&mut self, weight: u32, cores: Option<f64>, now: Duration) -> usize {
+        let tenant = Tenant {
+            weight: weight.max(1),
+            quota: cores.map(|cores| Bucket::new(rate(cores), burst(cores), now)),
+            virtual_time: self.floor,
+            waiting: VecDeque::new(),
+            computing: 0,
+            is_throttled: false,
+            used: Duration::ZERO,
+        };
+        match self.tenants.iter().position(Option::is_none) {
+            Some(place) => {
+                self.tenants[place] = Some(tenant);
+                place
+            }
+            None => {
+                self.tenants.push(Some(tenant));
+                self.tenants.len() - 1
+            }
+        }
+    }
+
+    /// Changes what a tenant may have.
+    pub fn set(&mut self, tenant: usize, weight: u32, cores: Option<f64>, now: Duration) {
+        let tenant = self.tenant(tenant);
+        tenant.weight = weight.max(1);
+        match (&mut tenant.quota, cores) {
+            (Some(quota), Some(cores)) => quota.set(rate(cores), burst(cores), now),
+            (quota, cores) => *quota = cores.map(|cores| Bucket::new(rate(cores), burst(cores), now)),
+        }
+    }
+
+    /// Forgets a tenant, of which nobody computes or waits.
+    pub fn remove(&mut self, tenant: usize) {
+        self.tenants[tenant] = None;
+        self.active.retain(|&active| active != tenant);
+    }
+
+    /// Somebody wants to compute. [`Scheduler::dispatch`] says when.
+    pub fn ask(&mut self, tenant: usize, who: T) {
+        let floor = self.floor();
+        let asking = self.tenant(tenant);
+        if asking.computing == 0 && asking.waiting.is_empty() {
+            // Whoever was idle has no claim for that time.
+            asking.virtual_time = asking.virtual_time.max(floor);
+            self.tenant(tenant).waiting.push_back(who);
+            self.active.push(tenant);
+        } else {
+            asking.waiting.push_back(who);
+        }
+    }
+
+    /// Somebody has computed for so long, and goes on.
+    pub fn charge(&mut self, tenant: usize, used: Duration, now: Duration) {
+        let tenant = self.tenant(tenant);
+        tenant.used += used;
+        tenant.virtual_time += used.as_nanos() * PARTS / u128::from(tenant.weight);
+        if let Some(quota) = &mut tenant.quota {
+            quota.take(micros(used), now);
+        }
+    }
+
+    /// Somebody computes no longer.
+    pub fn release(&mut self, tenant: usize) {
+        self.permits_free += 1;
+        let of = self.tenant(tenant);
+        of.computing -= 1;
+        if of.computing == 0 && of.waiting.is_empty() {
+            self.floor();
+            self.active.retain(|&active| active != tenant);
+        }
+    }
+
+    /// Whether somebody of this tenant, who computes, is to let another go on.
+    pub fn is_to_hand_over(&mut self, tenant: usize, now: Duration) -> bool {
+        let computing = self.tenant(tenant);
+        if !computing.waiting.is_empty() || computing.is_over_quota(now) {
+            return true;
+        }
+        let virtual_time = computing.virtual_time;
+        self.next(now).is_some_and(|next| self.tenant(next).virtual_time < virtual_time)
+    }
+
+    /// Who may compute now.
+    pub fn dispatch(&mut self, now: Duration) -> Vec<T> {
+        let mut granted = Vec::new();
+        while self.permits_free > 0 {
+            let Some(next) = self.next(now) else { break };
+            let next = self.tenant(next);
+            next.computing += 1;
+            granted.extend(next.waiting.pop_front());
+            self.permits_free -= 1;
+        }
+        granted
+    }
+
+    /// How long a tenant has used up its quota; zero when it has not.
+    pub fn throttled_for(&mut self, tenant: usize, now: Duration) -> Duration {
+        self.tenant(tenant).quota.as_mut().map_or(Duration::ZERO, |quota| quota.empty_for(now))
+    }
+
+    /// How long a tenant has computed in all.
+    pub fn used(&self, tenant: usize) -> Duration {
+        self.tenants[tenant].as_ref().map_or(Duration::ZERO, |tenant| tenant.used)
+    }
+
+    /// The waiting tenant that has had the least.
+    fn next(&mut self, now: Duration) -> Option<usize> {
+        let mut back = Vec::new();
+        let mut next: Option<(u128, usize)> = None;
+        for place in 0..self.active.len() {
+            let number = self.active[place];
+            let tenant = self.tenant(number);
+            if tenant.waiting.is_empty() {
+                continue;
+            }
+            let was_throttled = std::mem::replace(&mut tenant.is_throttled, false);
+            if tenant.is_over_quota(now) {
+                tenant.is_throttled = true;
+            } else if was_throttled {
+                back.push(number);
+            } else if next.is_none_or(|(least, _)| tenant.virtual_time < least) {
+                next = Some((tenant.virtual_time, number));
+            }
+        }
+        if back.is_empty() {
+            return next.map(|(_, number)| number);
+        }
+        // Whoever waited for its quota has no claim for that time either.
+        let floor = self.floor();
+        for number in back {
+            let tenant = self.tenant(number);
+            tenant.virtual_time = tenant.virtual_time.max(floor);
+        }
+        self.next(now)
+    }
+
+    /// The least virtual time of the tenants that could compute. It never goes back.
+    fn floor(&mut self) -> u128 {
+        let tenants = self.active.iter().filter_map(|&tenant| self.tenants[tenant].as_ref());
+        let least = tenants.filter(|tenant| !tenant.is_throttled).map(|tenant| tenant.virtual_time).min();
+        self.floor = self.floor.max(least.unwrap_or(0));
+        self.floor
+    }
+
+    fn tenant(&mut self, tenant: usize) -> &mut Tenant<T> {
+        self.tenants[tenant].as_mut().expect("a tenant is forgotten when nobody has it any more")
+    }
+}
+
+impl<T> Tenant<T> {
+    fn is_over_quota(&mut self, now: Duration) -> bool {
+        self.quota.as_mut().is_some_and(|quota| !quota.empty_for(now).is_zero())
+    }
+}
+
+/// Quotas are counted in microseconds of CPU time: so many in a second.
+fn rate(cores: f64) -> f64 {
+    cores.max(0.0) * 1e6
+}
+
+fn burst(cores: f64) -> f64 {
+    (micros(BURST) * cores.max(0.0)).max(micros(BURST_MIN))
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests;
