@@ -5,9 +5,34 @@ use proptest::prelude::*;
 
 /// Pieces that manifests are made of, right ones and wrong ones.
 const PIECES: [&str; 28] = [
-    "{", "}", "[", "]", ":", ",", "\"inputs\"", "\"input\"", "\"stream\"", "\"s\"", "\"key\"", "[\"/k\"]", "\"event_time\"", "\"/at\"",
-    "\"partitions\"", "4", "-1", "1e999", "null", "true", "\"parameters\"", "\"limits\"", "\"batch\"", "\"decide\"", "\"errors\"",
-    "\"watermark_delay\"", "\"10s\"", "\"\\u0000\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    "\"inputs\"",
+    "\"input\"",
+    "\"stream\"",
+    "\"s\"",
+    "\"key\"",
+    "[\"/k\"]",
+    "\"event_time\"",
+    "\"/at\"",
+    "\"partitions\"",
+    "4",
+    "-1",
+    "1e999",
+    "null",
+    "true",
+    "\"parameters\"",
+    "\"limits\"",
+    "\"batch\"",
+    "\"decide\"",
+    "\"errors\"",
+    "\"watermark_delay\"",
+    "\"10s\"",
+    "\"\\u0000\"",
 ];
 
 /// One that is right, to be changed.
