@@ -22,6 +22,7 @@ mod progress;
 mod recovery;
 mod sandbox;
 mod scenarios;
+mod service;
 mod several_inputs;
 mod sinks;
 mod sources;
