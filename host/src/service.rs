@@ -100,7 +100,11 @@ impl Service {
     /// Whether the caller may do this to that, before anything else is looked at; a refusal is in the audit where it belongs there.
     pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
         let _ = target;
-        if operation.allows(caller.role) { Ok(()) } else { Err(ServiceError::forbidden("the token's role does not allow it")) }
+        if operation.allows(caller.role) {
+            Ok(())
+        } else {
+            Err(ServiceError::forbidden("the token's role does not allow it"))
+        }
     }
 
     /// Who the caller is.

@@ -51,6 +51,8 @@ pub struct PlanLog {
     progress: Vec<(BatchId, String)>,
     /// Outputs that were refused; wait for the next transaction, which says that their batch is delivered.
     refused: Vec<RefusedOutput>,
+    /// Whether the next transaction deletes the outputs that were refused.
+    purges_refused: bool,
     /// How far the watermark came when the input was used up; waits for the next transaction.
     settled: Option<Settled>,
     /// Plans that are not in the checkpoint yet are kept.
@@ -83,6 +85,7 @@ impl PlanLog {
             hold: Hold::default(),
             progress: Vec::new(),
             refused: Vec::new(),
+            purges_refused: false,
             settled: None,
             shipped: Shipped::NoCheckpoint,
             is_unsynced: false,
@@ -158,6 +161,19 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the last activation")).transpose()
     }
 
+    /// The last plan of a data folder and the activation that was written last; none when there is no plan log.
+    pub fn last_version(folder: &Path) -> Result<Option<(Option<Plan>, Option<Activated>)>> {
+        let path = folder.join("plan.db");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
+        let activated: Option<String> = meta_table::get(&connection, META_ACTIVATED)?;
+        let activated = activated.map(|text| serde_json::from_str(&text).context("failed to read the last activation"));
+        let last = read(&connection, "SELECT plan FROM plan ORDER BY batch DESC LIMIT 1", 0)?.pop();
+        Ok(Some((last, activated.transpose()?)))
+    }
+
     /// What the rule of a data folder says of itself, without the schema of its parameters.
     pub fn description(folder: &Path) -> Result<Option<Description>> {
         let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(None) };
@@ -218,6 +234,11 @@ impl PlanLog {
     /// transaction.
     pub fn keep_refused(&mut self, outputs: Vec<RefusedOutput>) {
         self.refused.extend(outputs);
+    }
+
+    /// Deletes the outputs that were refused so far, with what is written next: the plan that says so.
+    pub fn purge_refused(&mut self) {
+        self.purges_refused = true;
     }
 
     /// Calls `each` with every output of a data folder that was refused, oldest first.
@@ -320,6 +341,7 @@ impl PlanLog {
         hold.write(&path, || self.try_write(&change))?;
         self.progress.clear();
         self.refused.clear();
+        self.purges_refused = false;
         self.is_sound = true;
         self.is_unsynced = false;
         settings::checkpoint_when_long(&self.connection, &path)
@@ -333,6 +355,9 @@ impl PlanLog {
             progress_table::put(&transaction, *batch, record)?;
         }
         self.refused.iter().try_for_each(|refused| refused_table::put(&transaction, refused))?;
+        if self.purges_refused {
+            refused_table::purge(&transaction)?;
+        }
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }
@@ -346,14 +371,18 @@ impl PlanLog {
     }
 
     fn read(&self, sql: &str, from: u64) -> Result<Vec<Plan>> {
-        let mut statement = self.connection.prepare(sql)?;
-        let mut rows = if statement.parameter_count() == 0 { statement.query([])? } else { statement.query([from])? };
-        let mut plans = Vec::new();
-        while let Some(row) = rows.next()? {
-            plans.push(serde_json::from_str(row.get_ref(0)?.as_str()?).context("failed to read a plan")?);
-        }
-        Ok(plans)
+        read(&self.connection, sql, from)
     }
+}
+
+fn read(connection: &Connection, sql: &str, from: u64) -> Result<Vec<Plan>> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = if statement.parameter_count() == 0 { statement.query([])? } else { statement.query([from])? };
+    let mut plans = Vec::new();
+    while let Some(row) = rows.next()? {
+        plans.push(serde_json::from_str(row.get_ref(0)?.as_str()?).context("failed to read a plan")?);
+    }
+    Ok(plans)
 }
 
 /// Moves a file's position on. `batch` read of it; none when that is not known.
