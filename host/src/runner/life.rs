@@ -32,6 +32,7 @@ impl RuleRunner {
                 running = state.begin();
             } else {
                 state.running = None;
+                self.shared.count_running(false);
                 self.set_alarm(&state);
             }
             drop(state);
@@ -157,6 +158,7 @@ impl RuleRunner {
         let mut state = self.lock();
         state.positions = Some(positions);
         state.keys = host.keys_at_start();
+        state.rows_left = host.older_rows().total();
         state.last_batch = host.last_committed();
         state.totals.opened += 1;
         state.since = self.shared.clock.now();

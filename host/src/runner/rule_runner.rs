@@ -332,6 +332,7 @@ impl RuleRunner {
         }
         let Some(me) = self.me.upgrade() else { return };
         let running = state.begin();
+        self.shared.count_running(true);
         let spawned = std::thread::Builder::new().name("rule".to_owned()).spawn({
             let running = Arc::clone(&running);
             move || me.live(running)
@@ -339,6 +340,7 @@ impl RuleRunner {
         if let Err(error) = spawned {
             self.has_failed(state, &anyhow::Error::new(error).context("failed to start a thread"));
             state.running = None;
+            self.shared.count_running(false);
             self.set_alarm(state);
         }
     }

@@ -4,7 +4,7 @@ use super::events::RolledBack;
 use super::judge::Verdict;
 use super::rule_runner::{RuleRunner, Running};
 use crate::event::InputId;
-use crate::host::{Observer, Outbox, Requested, StateChoice, Swapped};
+use crate::host::{Observer, OlderRows, Outbox, Requested, StateChoice, Swapped};
 use crate::partition::PartitionReport;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -75,6 +75,10 @@ impl Observer for Watch {
             Verdict::RollBack(reason) => roll_back(&self.runner, &self.running, StateChoice::Keep, reason),
             Verdict::Quarantine(reason) => self.runner.quarantine(&self.running, reason),
         }
+    }
+
+    fn older_rows(&mut self, left: &OlderRows) {
+        self.runner.lock().rows_left = left.total();
     }
 
     fn outbox(&mut self, outbox: &Outbox) {

@@ -2,7 +2,7 @@
 
 use super::{LAST_PLAN, PlanLog, read_plans};
 use crate::description::Description;
-use crate::plan::Activated;
+use crate::plan::{Activated, Plan};
 use crate::state::{clean, hold, meta_table, settings};
 use anyhow::{Context, Result};
 use rusqlite::Connection;
@@ -15,6 +15,49 @@ const META_ACTIVATED: &str = "activated";
 impl PlanLog {
     /// Keeps what the rule says of itself, so that its states can be read without it.
     pub fn set_description(&self, description: &Description) -> Result<()> {
+        let write = || -> Result<()> {
+            let transaction = self.connection.unchecked_transaction()?;
+            set_description(&transaction, description)?;
+            clean::clear(&transaction)?;
+            Ok(transaction.commit()?)
+        };
+        write().map_err(|error| hold::ended_by_sync(&self.path, error))
+    }
+
+    /// Writes an activation down, with what its version says of itself, before any batch runs with it.
+    pub fn set_activated(&mut self, activated: &Activated, description: &Description) -> Result<()> {
+        self.write(|transaction| {
+            set_description(transaction, description)?;
+            meta_table::set(transaction, META_ACTIVATED, serde_json::to_string(activated)?)
+        })
+        .context("failed to write the activation")
+    }
+
+    /// The activation that was written last.
+    pub fn activated(&self) -> Result<Option<Activated>> {
+        let found: Option<String> = meta_table::get(&self.connection, META_ACTIVATED)?;
+        found.map(|text| serde_json::from_str(&text).context("failed to read the last activation")).transpose()
+    }
+
+    /// What the rule of a data folder says of itself, without the schema of its parameters.
+    pub fn description(folder: &Path) -> Result<Option<Description>> {
+        let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(None) };
+        let found: Option<String> = meta_table::get(&connection, META_DESCRIPTION)?;
+        found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
+    }
+
+    /// The last plan of a data folder and the activation that was written last; none when there is no plan log.
+    pub fn last_version(folder: &Path) -> Result<Option<(Option<Plan>, Option<Activated>)>> {
+        let path = folder.join("plan.db");
+        let connection = if path.exists() { settings::open_read_only(&path)? } else { None };
+        let Some(connection) = connection else { return Ok(None) };
+        let activated: Option<String> = meta_table::get(&connection, META_ACTIVATED)?;
+        let activated = activated.map(|text| serde_json::from_str(&text).context("failed to read the last activation"));
+        Ok(Some((read_plans(&connection, LAST_PLAN, 0)?.pop(), activated.transpose()?)))
+    }
+}
+
+fn set_description(&self, description: &Description) -> Result<()> {
         let write = || -> Result<()> {
             let transaction = self.connection.unchecked_transaction()?;
             set_description(&transaction, description)?;
