@@ -50,6 +50,16 @@ pub const POINTS: &[&str] = &[
     "delivered-begin",
     "delivered-written",
     "partition-close",
+    // The service changes what it knows.
+    "service-folder-made",
+    "audit-head-written",
+    "catalogue-committed",
+    "service-deleted",
+    "service-removed",
+    "version-written",
+    "version-placed",
+    "activation-wanted",
+    "activation-taken",
 ];
 
 /// The points of streams, in the order in which a stream meets them first.
@@ -73,7 +83,10 @@ pub const EXIT_CODE: i32 = 86;
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(debug_assertions)]
-    let _ = asked::meet(name);
+    {
+        watched::meet(name);
+        let _ = asked::meet(name);
+    }
     #[cfg(not(debug_assertions))]
     let _ = name;
 }
@@ -88,6 +101,37 @@ pub fn io(name: &'static str) -> std::io::Result<()> {
     {
         let _ = name;
         Ok(())
+    }
+}
+
+/// Does some work, and calls `each` at every point that this thread meets: what lies on the disk then is what a crash would leave.
+#[cfg(debug_assertions)]
+pub fn watch<T>(each: impl FnMut(&'static str) + 'static, work: impl FnOnce() -> T) -> T {
+    watched::watch(Box::new(each), work)
+}
+
+#[cfg(debug_assertions)]
+mod watched {
+    use std::cell::RefCell;
+
+    type Each = Box<dyn FnMut(&'static str)>;
+
+    thread_local! {
+        static EACH: RefCell<Option<Each>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn watch<T>(each: Each, work: impl FnOnce() -> T) -> T {
+        EACH.set(Some(each));
+        let done = work();
+        EACH.set(None);
+        done
+    }
+
+    pub(super) fn meet(name: &'static str) {
+        // Taken out meanwhile: what is done at a point may meet points itself.
+        let Some(mut each) = EACH.take() else { return };
+        each(name);
+        EACH.set(Some(each));
     }
 }
 
