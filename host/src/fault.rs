@@ -50,16 +50,6 @@ pub const POINTS: &[&str] = &[
     "delivered-begin",
     "delivered-written",
     "partition-close",
-    // The service changes what it knows.
-    "service-folder-made",
-    "audit-head-written",
-    "catalogue-committed",
-    "service-deleted",
-    "service-removed",
-    "version-written",
-    "version-placed",
-    "activation-wanted",
-    "activation-taken",
 ];
 
 /// The points of streams, in the order in which a stream meets them first.
@@ -76,10 +66,23 @@ pub const STREAM_POINTS: &[&str] = &[
     "segment-deleted",
 ];
 
+/// The points of the service: what it knows changes.
+pub const SERVICE_POINTS: &[&str] = &[
+    "service-folder-made",
+    "audit-head-written",
+    "catalogue-committed",
+    "service-deleted",
+    "service-removed",
+    "version-written",
+    "version-placed",
+    "activation-wanted",
+    "activation-taken",
+];
+
 /// What exits with this code was ended by a fault that a test asked for.
 pub const EXIT_CODE: i32 = 86;
 
-/// A moment at which the process may end. Its name is one of [`POINTS`] or [`STREAM_POINTS`].
+/// A moment at which the process may end. Its name is one of [`POINTS`], [`STREAM_POINTS`] or [`SERVICE_POINTS`].
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(debug_assertions)]
@@ -137,7 +140,7 @@ mod watched {
 
 #[cfg(debug_assertions)]
 mod asked {
-    use super::{EXIT_CODE, POINTS, STREAM_POINTS};
+    use super::{EXIT_CODE, POINTS, SERVICE_POINTS, STREAM_POINTS};
     use anyhow::{Context, Result, bail, ensure};
     use std::io::{self, ErrorKind};
     use std::process::Command;
@@ -163,7 +166,7 @@ mod asked {
     }
 
     fn is_listed(name: &str) -> bool {
-        POINTS.contains(&name) || STREAM_POINTS.contains(&name)
+        [POINTS, STREAM_POINTS, SERVICE_POINTS].iter().any(|points| points.contains(&name))
     }
 
     pub(super) fn meet(name: &'static str) -> Option<io::Error> {
@@ -239,8 +242,8 @@ mod tests {
     #[test]
     fn every_point_is_listed_once() {
         assert_eq!(
-            POINTS.iter().chain(STREAM_POINTS).collect::<HashSet<_>>().len(),
-            POINTS.len() + STREAM_POINTS.len()
+            POINTS.iter().chain(STREAM_POINTS).chain(SERVICE_POINTS).collect::<HashSet<_>>().len(),
+            POINTS.len() + STREAM_POINTS.len() + SERVICE_POINTS.len()
         );
     }
 
