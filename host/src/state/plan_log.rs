@@ -3,12 +3,13 @@
 //! A batch that is run again after a crash sees the same events, time, watermark, seed and component, and so gives the same
 //! bytes. It is Spark's offset log, with what Spark leaves to chance pinned as well.
 
+mod version;
+
 use super::shipping::Shipped;
 use super::{Hold, RefusedOutput, clean, hold, meta_table, progress_table, refused_table, settings, split};
-use crate::description::Description;
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
 use crate::fault;
-use crate::plan::{Activated, Identity, Plan, Settled};
+use crate::plan::{Identity, Plan, Settled};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
@@ -33,10 +34,9 @@ const META_DELIVERED: &str = "delivered";
 const META_SETTLED: &str = "settled";
 /// How often something was synced that was written without.
 const META_SYNCS: &str = "syncs";
-const META_DESCRIPTION: &str = "description";
 const META_CLAIMS: &str = "claims";
-/// An activation that came after the last plan; what it says holds until a plan says more.
-const META_ACTIVATED: &str = "activated";
+
+const LAST_PLAN: &str = "SELECT plan FROM plan ORDER BY batch DESC LIMIT 1";
 
 /// Plans are kept for as many batches as Spark keeps its offsets, for people who look back.
 const PLANS_KEPT: u64 = 100;
@@ -104,7 +104,7 @@ impl PlanLog {
         delivered: Option<BatchId>,
     ) -> Result<()> {
         let mut log = Self::open(folder, identity)?;
-        meta_table::set(&log.connection, META_DESCRIPTION, description.to_string())?;
+        meta_table::set(&log.connection, version::META_DESCRIPTION, description.to_string())?;
         log.write(|transaction| {
             let mut insert = transaction.prepare_cached("INSERT INTO plan (batch, plan) VALUES (?1, ?2)")?;
             for plan in plans {
@@ -133,52 +133,6 @@ impl PlanLog {
         let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
         let found: Option<String> = meta_table::get(&connection, META_IDENTITY)?;
         found.map(|text| serde_json::from_str(&text).context("failed to read the plan log's identity")).transpose()
-    }
-
-    /// Keeps what the rule says of itself, so that its states can be read without it.
-    pub fn set_description(&self, description: &Description) -> Result<()> {
-        let write = || -> Result<()> {
-            let transaction = self.connection.unchecked_transaction()?;
-            set_description(&transaction, description)?;
-            clean::clear(&transaction)?;
-            Ok(transaction.commit()?)
-        };
-        write().map_err(|error| hold::ended_by_sync(&self.path, error))
-    }
-
-    /// Writes an activation down, with what its version says of itself, before any batch runs with it.
-    pub fn set_activated(&mut self, activated: &Activated, description: &Description) -> Result<()> {
-        self.write(|transaction| {
-            set_description(transaction, description)?;
-            meta_table::set(transaction, META_ACTIVATED, serde_json::to_string(activated)?)
-        })
-        .context("failed to write the activation")
-    }
-
-    /// The activation that was written last.
-    pub fn activated(&self) -> Result<Option<Activated>> {
-        let found: Option<String> = meta_table::get(&self.connection, META_ACTIVATED)?;
-        found.map(|text| serde_json::from_str(&text).context("failed to read the last activation")).transpose()
-    }
-
-    /// The last plan of a data folder and the activation that was written last; none when there is no plan log.
-    pub fn last_version(folder: &Path) -> Result<Option<(Option<Plan>, Option<Activated>)>> {
-        let path = folder.join("plan.db");
-        if !path.exists() {
-            return Ok(None);
-        }
-        let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
-        let activated: Option<String> = meta_table::get(&connection, META_ACTIVATED)?;
-        let activated = activated.map(|text| serde_json::from_str(&text).context("failed to read the last activation"));
-        let last = read(&connection, "SELECT plan FROM plan ORDER BY batch DESC LIMIT 1", 0)?.pop();
-        Ok(Some((last, activated.transpose()?)))
-    }
-
-    /// What the rule of a data folder says of itself, without the schema of its parameters.
-    pub fn description(folder: &Path) -> Result<Option<Description>> {
-        let Some(connection) = settings::open_read_only(&folder.join("plan.db"))? else { return Ok(None) };
-        let found: Option<String> = meta_table::get(&connection, META_DESCRIPTION)?;
-        found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
     /// How far batches lie in the checkpoint: later plans are kept whatever else is said.
@@ -300,12 +254,12 @@ impl PlanLog {
 
     /// The last plan.
     pub fn last(&self) -> Result<Option<Plan>> {
-        Ok(self.read("SELECT plan FROM plan ORDER BY batch DESC LIMIT 1", 0)?.pop())
+        Ok(read_plans(&self.connection, LAST_PLAN, 0)?.pop())
     }
 
     /// The plans from this batch on, in order. All of them must be there.
     pub fn from(&self, batch: BatchId) -> Result<Vec<Plan>> {
-        let plans = self.read("SELECT plan FROM plan WHERE batch >= ?1 ORDER BY batch", batch.0)?;
+        let plans = read_plans(&self.connection, "SELECT plan FROM plan WHERE batch >= ?1 ORDER BY batch", batch.0)?;
         for (expected, plan) in (batch.0..).zip(&plans) {
             ensure!(plan.batch.0 == expected, "the plan of batch {expected} is missing: the data folder is damaged");
         }
@@ -369,13 +323,9 @@ impl PlanLog {
         fault::point("plan-log-write");
         Ok(transaction.commit()?)
     }
-
-    fn read(&self, sql: &str, from: u64) -> Result<Vec<Plan>> {
-        read(&self.connection, sql, from)
-    }
 }
 
-fn read(connection: &Connection, sql: &str, from: u64) -> Result<Vec<Plan>> {
+fn read_plans(connection: &Connection, sql: &str, from: u64) -> Result<Vec<Plan>> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = if statement.parameter_count() == 0 { statement.query([])? } else { statement.query([from])? };
     let mut plans = Vec::new();
@@ -407,12 +357,6 @@ impl Drop for PlanLog {
             clean::close(&self.connection, &self.path);
         }
     }
-}
-
-fn set_description(connection: &Connection, description: &Description) -> Result<()> {
-    // The schema of the parameters can be a megabyte, and says nothing about states.
-    let kept = Description { parameters: serde_json::Value::Null, ..description.clone() };
-    meta_table::set(connection, META_DESCRIPTION, serde_json::to_string(&kept)?)
 }
 
 fn set_delivered(connection: &Connection, delivered: Option<BatchId>) -> Result<()> {

@@ -61,8 +61,8 @@ impl Sandbox {
     ) -> Result<Self, CallError> {
         let mut store = new_store(component, limits, context)?;
         let time = CallTime::start(turn, limits);
-        let (rule, migration) =
-            drive(instantiate(component, &mut store), &time, limits).map_err(|error| explain(&mut store, error))?;
+        let started = instantiate(component, &mut store, &time, limits);
+        let (rule, migration) = started.map_err(|error| explain(&mut store, error))?;
         let Description { form, timeout, .. } = *component.description();
         let mut sandbox = Sandbox { store, rule, turn: Arc::clone(turn), migration, form, timeout };
         sandbox.configure(parameters, &time)?;
@@ -195,11 +195,13 @@ fn prepare(
 }
 
 /// An instance of the rule, and its migration when it has one.
-async fn instantiate(
+fn instantiate(
     component: &Component,
     store: &mut Store<StoreData>,
+    time: &CallTime,
+    limits: &Limits,
 ) -> wasmtime::Result<(Rule, Option<Migration>)> {
-    let instance = component.pre().instantiate_async(&mut *store).await?;
+    let instance = drive(component.pre().instantiate_async(&mut *store), time, limits)?;
     let rule = component.indices().load(&mut *store, &instance)?;
     let migration = component.migration().map(|indices| indices.load(&mut *store, &instance)).transpose()?;
     Ok((rule, migration))
@@ -209,7 +211,7 @@ async fn instantiate(
 pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Vec<u8>, CallError> {
     let mut store = new_store(component, limits, context)?;
     let time = CallTime::start(&Arc::default(), limits);
-    let started = drive(instantiate(component, &mut store), &time, limits);
+    let started = instantiate(component, &mut store, &time, limits);
     let (rule, _) = started.map_err(|error| explain(&mut store, error))?;
     let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), &time, limits);
     described.map_err(|error| explain(&mut store, error))

@@ -1,13 +1,13 @@
 //! A host inside the test: stopped at a chosen batch by a sink that fails, as a crash at that moment would leave it.
 
-use super::{command, folder};
+use super::{command, folder, rules};
 use anyhow::{Result, anyhow};
 use keyfold::checkpoint::CheckpointSettings;
 use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{BatchId, PartitionId};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{Delivery, Host, InputSettings, Observer, Retry, Settings, Trigger};
+use keyfold::host::{Control, Delivery, Host, InputSettings, Observer, Retry, Settings, Trigger};
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
@@ -17,8 +17,6 @@ use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::source::{FileOptions, FileSource, ReadLimit};
 use keyfold::state::reader::PartitionReader;
 use keyfold::state::{Budget, DeadLetter, OVERLAY_BYTES_DEFAULT, OutputBlock};
-use keyfold::wasm::cache::Cache;
-use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
 use keyfold::watermark::{InputWatermark, WatermarkPolicy};
 use serde_json::Value;
@@ -109,12 +107,14 @@ impl Stream {
 
     /// Opens the host.
     pub fn open(&self, sink: Box<dyn Sink>) -> Result<Host> {
-        let cache = Cache::open(&command::cache())?;
-        let loader = Loader::new(Limits::default(), cache, Compiler::with_program(command::KEYFOLD.into()))?;
-        let loader = Arc::new(loader);
+        self.open_controlled(sink, Arc::default(), &loader(&Limits::default()))
+    }
+
+    /// Opens the host, of which others can ask something.
+    pub fn open_controlled(&self, sink: Box<dyn Sink>, control: Arc<Control>, loader: &Arc<Loader>) -> Result<Host> {
         let component = Arc::new(loader.load(&self.component)?);
-        let settings = self.settings(&component.description().name)?;
-        Host::open(settings, Clock::System, component, loader, sink)
+        let settings = Settings { control, ..self.settings("stream")? };
+        Host::open(settings, Clock::System, component, Arc::clone(loader), sink)
     }
 
     /// What it reads.
@@ -222,6 +222,11 @@ impl Stream {
             },
         })
     }
+}
+
+/// Loads components with the program under test.
+fn loader(limits: &Limits) -> Arc<Loader> {
+    Arc::new(rules::loader(limits))
 }
 
 /// A sink of a test is back at once.

@@ -7,13 +7,16 @@ use keyfold::clock::Clock;
 use keyfold::config::HISTORY_BATCHES_DEFAULT;
 use keyfold::event::{InputId, Millis, OffsetRange, PartitionId, Position, Record, RecordBatch};
 use keyfold::extract::{Extractor, TimeFormat};
-use keyfold::host::{BatchOutcome, Delivery, Host, InputSettings, Settings, Trigger};
+use keyfold::host::{
+    Activation, BatchOutcome, Delivery, Host, InputSettings, OlderRows, Settings, StateChoice, Swapped, Trigger,
+};
+use keyfold::imports;
 use keyfold::inspection::{StateDecoder, row_to_json};
 use keyfold::limits::Limits;
-use keyfold::plan::{Identity, InputIdentity};
+use keyfold::plan::{Identity, InputIdentity, Plan};
 use keyfold::progress::{Progress, StateOperatorProgress};
 use keyfold::sink::MemorySink;
-use keyfold::source::{ReadLimit, Source};
+use keyfold::source::{EmptySource, ReadLimit, Source};
 use keyfold::state::reader::PartitionReader;
 use keyfold::state::{Budget, DeadLetter, OVERLAY_BYTES_DEFAULT};
 use keyfold::wasm::Component;
@@ -78,6 +81,8 @@ pub struct Setup {
     pub history_batches: u64,
     /// Bytes that changed states may take in memory.
     pub overlay_bytes_max: usize,
+    /// Whether events have a time.
+    pub has_event_time: bool,
 }
 
 impl Setup {
@@ -92,6 +97,7 @@ impl Setup {
             batch_query: None,
             history_batches,
             overlay_bytes_max: OVERLAY_BYTES_DEFAULT,
+            has_event_time: true,
         }
     }
 
@@ -127,7 +133,7 @@ impl Setup {
             inputs: vec![InputIdentity {
                 name: "input".to_owned(),
                 key: vec!["/key".to_owned()],
-                event_time: Some(("/at".to_owned(), "epoch-ms".to_owned())),
+                event_time: self.has_event_time.then(|| ("/at".to_owned(), "epoch-ms".to_owned())),
             }],
             watermark_policy: WatermarkPolicy::Min,
             record_bytes_max: usize::MAX,
@@ -135,15 +141,15 @@ impl Setup {
             // Seeds are made from it, so two trials get the same.
             id: "trial".to_owned(),
         };
-        let event_time = Some(("/at".to_owned(), TimeFormat::EpochMs));
+        let event_time = self.has_event_time.then(|| ("/at".to_owned(), TimeFormat::EpochMs));
         let extractor = Extractor::new(vec!["/key".to_owned()], event_time).expect("the pointers are right");
         let settings = Settings {
             folder: folder.path().to_owned(),
             identity,
             inputs: vec![InputSettings { extractor, watermark: InputWatermark::default() }],
             initial_state: None,
-            parameters: self.parameters,
-            limits: self.limits,
+            parameters: self.parameters.clone(),
+            limits: self.limits.clone(),
             batch: ReadLimit { records_max: usize::MAX, bytes_max: self.batch_query.unwrap_or(usize::MAX) },
             threads: 1,
             batch_query: self.batch_query.is_some(),
@@ -155,8 +161,22 @@ impl Setup {
             hosting: Default::default(),
             delivery: Delivery::default(),
         };
-        let host = Host::open(settings, clock.clone(), Arc::clone(&component), loader, Box::new(sink.clone()))?;
-        Ok(Trial { host, component, clock, sink, folder, partitions: self.partitions, letters_seen: 0, line: 0 })
+        let host =
+            Host::open(settings, clock.clone(), Arc::clone(&component), Arc::clone(&loader), Box::new(sink.clone()))?;
+        let Setup { partitions, parameters, limits, .. } = self;
+        Ok(Trial {
+            host,
+            component,
+            loader,
+            parameters,
+            limits,
+            clock,
+            sink,
+            folder,
+            partitions,
+            letters_seen: 0,
+            line: 0,
+        })
     }
 }
 
@@ -164,6 +184,10 @@ impl Setup {
 pub struct Trial {
     host: Host,
     pub component: Arc<Component>,
+    loader: Arc<Loader>,
+    /// The parameters of the next activation.
+    pub parameters: Value,
+    limits: Limits,
     pub clock: Clock,
     sink: MemorySink,
     folder: TempDir,
@@ -212,6 +236,35 @@ impl Trial {
         let first = self.line as i64 + 1;
         let lines: Vec<String> = keys.iter().zip(first..).map(|(key, number)| event(key, number * 1000)).collect();
         self.run(&lines)
+    }
+
+    /// Activates another version of the rule.
+    pub fn activate(&mut self, rule: &[u8], state: StateChoice) -> Result<Swapped> {
+        let component = Arc::new(self.loader.load(rule)?);
+        let (parameters, limits) = (self.parameters.clone(), self.limits.clone());
+        let activation = Activation { component: Arc::clone(&component), parameters, limits, state };
+        let swapped = self.host.activate(&activation)?;
+        self.component = component;
+        Ok(swapped)
+    }
+
+    /// What is left of earlier versions.
+    pub fn older_rows(&self) -> OlderRows {
+        self.host.older_rows()
+    }
+
+    /// The plan of the last batch.
+    pub fn last_plan(&self) -> Plan {
+        self.host.last_plan().expect("a batch has run").clone()
+    }
+
+    /// Puts a row in from outside.
+    pub fn import_as_is(&mut self, row: &str) {
+        let file = tempfile::NamedTempFile::new().expect("the folder for temporary files can be written");
+        fs::write(file.path(), format!("{row}\n")).expect("the disk has room");
+        imports::add(self.folder.path(), file.path(), true, None).expect("the row is right");
+        self.run_source(&mut EmptySource).expect("the import is read");
+        self.sink.take();
     }
 
     /// Runs the host over a source until it is used up.

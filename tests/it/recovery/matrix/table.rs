@@ -12,6 +12,9 @@ pub const POINTS_IN_ROWS: &[(&str, &str)] = &[
     ("replay-read", "4: events of a planned batch are read again"),
     ("component-written", "7: the component is written and has no name"),
     ("component-placed", "7: the component has its name, the folder is not synced"),
+    ("activation-begin", "42: before an activation is looked at"),
+    ("activation-written", "42: the activation is written, nobody knows"),
+    ("activation-told", "42: whoever asked for it knows, no plan names the version"),
     ("read", "3: events are read, nothing is planned"),
     ("plan-begin", "1: before the plan is written"),
     ("plan-log-write", "1: in the transaction of the plan or of what is delivered"),
@@ -39,3 +42,6 @@ pub const POINTS_IN_ROWS: &[(&str, &str)] = &[
 
 /// Points that only a partition with much state comes to.
 pub const LONG_LOG: &[&str] = &["wal-checkpoint-begin", "wal-checkpoint-end"];
+
+/// Points that only a host comes to whose rule is replaced while it runs; see `swap::crashes`.
+pub const OF_SWAPS: &[&str] = &["activation-begin", "activation-written", "activation-told"];

@@ -1,0 +1,110 @@
+//! The process is ended at each moment of a swap, and the next one goes on: what can be seen in the end is the same.
+//!
+//! No command swaps without a server, so the process is this program: the test that plays the host does nothing unless it is told
+//! where.
+
+use super::running::{ask, events, stream};
+use super::second;
+use crate::support::host::{Fault, Stream};
+use crate::support::rules::loader;
+use crate::support::{few, folder};
+use keyfold::fault::POINTS;
+use keyfold::host::{Control, StateChoice, Trigger};
+use keyfold::limits::Limits;
+use keyfold::runner::planned_version;
+use keyfold::sink::FilesSink;
+use keyfold::wasm::component::digest_of;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Names the folder in which the child plays, and the choice.
+const SCENE: &str = "KEYFOLD_SWAP_SCENE";
+const CHOICE: &str = "KEYFOLD_SWAP_CHOICE";
+/// More keys than one batch sweeps.
+const KEYS: usize = 5_000;
+/// Of a point that is met more often, these occurrences are tried: around the activation, and while the sweep goes on.
+const OCCURRENCES: [usize; 2] = [1, 3];
+
+fn choice_of(name: &str) -> StateChoice {
+    serde_json::from_value(name.into()).expect("the parent knows the choices")
+}
+
+/// What runs in a scene: a partition for each thread, and few batches.
+fn of_scene(work: &Path) -> Stream {
+    Stream { batch_events: 2_500, partitions: 2, ..stream(work) }
+}
+
+/// The first version reads the first half, then there is more.
+fn begin(work: &Path) {
+    few::write(&work.join("input"), &events(0, KEYS, KEYS), 1);
+    of_scene(work).run(Fault::None).unwrap();
+    fs::write(work.join("input/more.jsonl"), events(KEYS, 2 * KEYS, KEYS + 1_000).join("\n") + "\n").unwrap();
+}
+
+/// What the service does at each start: it activates what is wanted unless the folder runs it already.
+#[test]
+fn a_host_that_swaps_plays_in_the_scene_that_it_is_told() {
+    let (Ok(work), Ok(choice)) = (std::env::var(SCENE), std::env::var(CHOICE)) else { return };
+    let mut stream = of_scene(Path::new(&work));
+    let planned = planned_version(&stream.data).unwrap();
+    let is_known = planned.is_some_and(|planned| planned.digest == digest_of(&second()));
+    if is_known {
+        stream.component = second();
+    }
+    let (control, loader) = (Arc::<Control>::default(), Arc::new(loader(&Limits::default())));
+    let sink = Box::new(FilesSink::open(&stream.output).unwrap());
+    let mut host = stream.open_controlled(sink, Arc::clone(&control), &loader).unwrap();
+    let asking = (!is_known).then(|| ask(&control, &loader, &second(), choice_of(&choice)));
+    let mut source = stream.source().unwrap();
+    host.run(&mut source, Trigger::AvailableNow, &AtomicBool::new(false), &mut crate::support::host::Nobody).unwrap();
+    if let Some(asking) = asking {
+        asking.join().unwrap().unwrap();
+    }
+}
+
+/// Plays in a child, which may be ended. Returns what it said, and whether it came to its end.
+fn play(work: &Path, choice: &str, fault: &str) -> (String, bool) {
+    let name = "swap::crashes::a_host_that_swaps_plays_in_the_scene_that_it_is_told";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]).env(SCENE, work).env(CHOICE, choice).env("KEYFOLD_FAULT", fault);
+    let output = command.output().unwrap();
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.success())
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_swap_changes_nothing_that_anybody_can_see() {
+    let work = folder::fast();
+    begin(work.path());
+    for choice in ["migrate", "fresh", "drain"] {
+        let undisturbed = folder::fast();
+        folder::copy(work.path(), undisturbed.path());
+        let (met, ended) = play(undisturbed.path(), choice, "trace");
+        assert!(ended, "{met}");
+        let expected = of_scene(undisturbed.path());
+        let times = |point: &str| met.lines().filter(|line| *line == format!("fault point {point}")).count();
+        for point in ["activation-begin", "activation-written", "activation-told"] {
+            assert_eq!(times(point), 1, "{point}");
+        }
+        let mut crashes = 0;
+        for point in POINTS {
+            for nth in OCCURRENCES.into_iter().filter(|nth| *nth <= times(point)) {
+                let why = format!("{choice}, after a crash at {point}:{nth}");
+                let place = folder::fast();
+                folder::copy(work.path(), place.path());
+                let (said, ended) = play(place.path(), choice, &format!("{point}:{nth}=abort"));
+                // How often the plan log is written depends on when the delivering thread reports.
+                assert!(!ended || nth > 1, "{why}: it was not met\n{said}");
+                let (said, ended) = play(place.path(), choice, "");
+                assert!(ended, "{why}\n{said}");
+                let found = of_scene(place.path());
+                folder::assert_same_files(&found.output, &expected.output, &why);
+                assert_eq!(found.states(), expected.states(), "{why}");
+                crashes += 1;
+            }
+        }
+        println!("{choice}: {crashes} crashes");
+    }
+}
