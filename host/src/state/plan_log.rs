@@ -5,6 +5,8 @@
 
 mod version;
 
+pub use version::NextRun;
+
 use super::shipping::Shipped;
 use super::{Hold, RefusedOutput, clean, hold, meta_table, progress_table, refused_table, settings, split};
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
