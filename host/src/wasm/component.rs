@@ -62,11 +62,6 @@ impl Loader {
         Loader { engine, cache, compiler, limits }
     }
 
-    /// The same on an engine that others use as well.
-    pub fn with_engine(engine: Engine, limits: Limits, cache: Cache, compiler: Compiler) -> Self {
-        Loader { engine, cache, compiler, limits }
-    }
-
     /// Loads a component or a core module, checks it against the contract, and asks it to describe itself.
     pub fn load(&self, bytes: &[u8]) -> Result<Component> {
         let digest = digest_of(bytes);
