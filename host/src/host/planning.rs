@@ -99,6 +99,7 @@ impl Host {
             awaited,
             twice: self.settings.twice,
         };
+        self.dues.set(None);
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });

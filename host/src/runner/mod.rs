@@ -22,7 +22,7 @@ mod watch;
 pub use decide::{Decision, Outcome};
 pub use events::{RolledBack, RunnerEvents};
 pub use judge::{QuarantineSettings, RollbackSettings, Trial};
-pub use planned::{PlannedVersion, planned_version};
+pub use planned::planned_version;
 pub use rule_runner::RuleRunner;
 pub use runners::Runners;
 pub use settings::{Parked, RuleInput, RuleVersion, RunnerSettings, SinkSettings, Stopped};

@@ -59,16 +59,6 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
-    /// The last plan of a data folder and the activation that was written last; none when there is no plan log.
-    pub fn last_version(folder: &Path) -> Result<Option<(Option<Plan>, Option<Activated>)>> {
-        let path = folder.join("plan.db");
-        let connection = if path.exists() { settings::open_read_only(&path)? } else { None };
-        let Some(connection) = connection else { return Ok(None) };
-        let activated: Option<String> = meta_table::get(&connection, META_ACTIVATED)?;
-        let activated = activated.map(|text| serde_json::from_str(&text).context("failed to read the last activation"));
-        Ok(Some((read_plans(&connection, LAST_PLAN, 0)?.pop(), activated.transpose()?)))
-    }
-
     /// What the next batch of a data folder runs with, as its plans and an activation after them say; none when there is neither.
     pub fn running(folder: &Path) -> Result<Option<NextRun>> {
         let path = folder.join("plan.db");
