@@ -59,18 +59,6 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
-    /// The digest of the version that a data folder runs: that of the last plan, or of the activation after it. None before the first.
-    pub fn version(folder: &Path) -> Result<Option<String>> {
-        let path = folder.join("plan.db");
-        let connection = if path.exists() { settings::open_read_only(&path)? } else { None };
-        let Some(connection) = connection else { return Ok(None) };
-        let last = read_plans(&connection, LAST_PLAN, 0)?.pop();
-        let activated: Option<String> = meta_table::get(&connection, META_ACTIVATED)?;
-        let activated: Option<Activated> = activated.map(|text| serde_json::from_str(&text)).transpose()?;
-        let after_last = activated.filter(|activated| activated.after == last.as_ref().map(|last| last.batch));
-        Ok(after_last.map(|activated| activated.digest).or(last.map(|last| last.digest)))
-    }
-
     /// What the next batch of a data folder runs with, as its plans and an activation after them say; none when there is neither.
     pub fn running(folder: &Path) -> Result<Option<NextRun>> {
         let path = folder.join("plan.db");
