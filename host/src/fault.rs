@@ -66,14 +66,30 @@ pub const STREAM_POINTS: &[&str] = &[
     "segment-deleted",
 ];
 
+/// The points of the service: what it knows changes.
+pub const SERVICE_POINTS: &[&str] = &[
+    "service-folder-made",
+    "audit-head-written",
+    "catalogue-committed",
+    "service-deleted",
+    "service-removed",
+    "version-written",
+    "version-placed",
+    "activation-wanted",
+    "activation-taken",
+];
+
 /// What exits with this code was ended by a fault that a test asked for.
 pub const EXIT_CODE: i32 = 86;
 
-/// A moment at which the process may end. Its name is one of [`POINTS`] or [`STREAM_POINTS`].
+/// A moment at which the process may end. Its name is one of [`POINTS`], [`STREAM_POINTS`] or [`SERVICE_POINTS`].
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(debug_assertions)]
-    let _ = asked::meet(name);
+    {
+        watched::meet(name);
+        let _ = asked::meet(name);
+    }
     #[cfg(not(debug_assertions))]
     let _ = name;
 }
@@ -91,9 +107,40 @@ pub fn io(name: &'static str) -> std::io::Result<()> {
     }
 }
 
+/// Does some work, and calls `each` at every point that this thread meets: what lies on the disk then is what a crash would leave.
+#[cfg(debug_assertions)]
+pub fn watch<T>(each: impl FnMut(&'static str) + 'static, work: impl FnOnce() -> T) -> T {
+    watched::watch(Box::new(each), work)
+}
+
+#[cfg(debug_assertions)]
+mod watched {
+    use std::cell::RefCell;
+
+    type Each = Box<dyn FnMut(&'static str)>;
+
+    thread_local! {
+        static EACH: RefCell<Option<Each>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn watch<T>(each: Each, work: impl FnOnce() -> T) -> T {
+        EACH.set(Some(each));
+        let done = work();
+        EACH.set(None);
+        done
+    }
+
+    pub(super) fn meet(name: &'static str) {
+        // Taken out meanwhile: what is done at a point may meet points itself.
+        let Some(mut each) = EACH.take() else { return };
+        each(name);
+        EACH.set(Some(each));
+    }
+}
+
 #[cfg(debug_assertions)]
 mod asked {
-    use super::{EXIT_CODE, POINTS, STREAM_POINTS};
+    use super::{EXIT_CODE, POINTS, SERVICE_POINTS, STREAM_POINTS};
     use anyhow::{Context, Result, bail, ensure};
     use std::io::{self, ErrorKind};
     use std::process::Command;
@@ -119,7 +166,7 @@ mod asked {
     }
 
     fn is_listed(name: &str) -> bool {
-        POINTS.contains(&name) || STREAM_POINTS.contains(&name)
+        [POINTS, STREAM_POINTS, SERVICE_POINTS].iter().any(|points| points.contains(&name))
     }
 
     pub(super) fn meet(name: &'static str) -> Option<io::Error> {
@@ -195,8 +242,8 @@ mod tests {
     #[test]
     fn every_point_is_listed_once() {
         assert_eq!(
-            POINTS.iter().chain(STREAM_POINTS).collect::<HashSet<_>>().len(),
-            POINTS.len() + STREAM_POINTS.len()
+            POINTS.iter().chain(STREAM_POINTS).chain(SERVICE_POINTS).collect::<HashSet<_>>().len(),
+            POINTS.len() + STREAM_POINTS.len() + SERVICE_POINTS.len()
         );
     }
 

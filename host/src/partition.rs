@@ -263,6 +263,7 @@ impl Partition {
             outputs: &staged.outputs,
             dead_letters: &staged.dead_letters,
             re_driven: &work.input.letters_of(self.id),
+            purges: work.input.purges(),
             delivered: work.delivered,
             shipped: work.shipped,
             thresholds: thresholds(work),

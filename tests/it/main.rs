@@ -20,6 +20,7 @@ mod model;
 mod overlay_budget;
 mod progress;
 mod recovery;
+mod runner;
 mod sandbox;
 mod scenarios;
 mod several_inputs;

@@ -5,6 +5,7 @@ use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::generation::{self, Older};
+use crate::imports::LettersToPurge;
 use crate::input::BatchInput;
 use crate::partition::Work;
 use crate::plan::{Plan, Settled};
@@ -63,6 +64,9 @@ impl Host {
         let input = self.batch_input(records);
         times.keyed();
         let plan = self.plan(&input, watermark_at_least);
+        if input.purges().iter().any(LettersToPurge::has_refused_outputs) {
+            self.plan_log.purge_refused();
+        }
         self.plan_log.append(&plan, self.delivered)?;
         fault::point("plan-written");
         self.tell_planned(plan.batch)?;
@@ -95,6 +99,7 @@ impl Host {
             awaited,
             twice: self.settings.twice,
         };
+        self.dues.set(None);
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });

@@ -5,6 +5,7 @@ mod ask;
 mod commands;
 mod documents;
 mod life;
+mod made_up;
 mod matrix;
 mod schemathesis;
 mod served;

@@ -49,7 +49,7 @@ fn a_crash_at_any_point_changes_nothing_that_anybody_can_see() {
         }
     }
     let never: Vec<_> = POINTS.iter().filter(|point| !points.contains(**point)).collect();
-    let elsewhere = |point: &&&str| LONG_LOG.contains(point) || OF_SWAPS.contains(point) || ***point == "replay-read";
+    let elsewhere = |point: &&&str| LONG_LOG.contains(point) || OF_SWAPS.contains(point) || **point == "replay-read";
     let expected_never: Vec<_> = POINTS.iter().filter(elsewhere).collect();
     assert_eq!(never, expected_never, "a point that is never met is never tried");
     println!("{} crashes at {} points", crashes.len(), points.len());
