@@ -29,4 +29,5 @@ pub use app::App;
 pub use limits::HttpLimits;
 pub use openapi::document;
 pub use router::router;
+pub use routes::versions::component_in_form;
 pub use settings::{ServerSettings, TlsSettings};

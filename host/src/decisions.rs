@@ -3,7 +3,7 @@
 //! Whoever asks is registered before its event can be read. When a batch has the event, the outputs for its key are kept beside the
 //! others, and told as soon as the partition has committed them: what was told once is never taken back.
 
-use crate::event::{BatchId, InputId, Millis};
+use crate::event::{BatchId, InputId, KeyGroup, Millis, PartitionId};
 use crate::input::BatchInput;
 use crate::plan::Plan;
 use hashbrown::HashMap;
@@ -106,9 +106,7 @@ impl Decisions {
             let Some(sender) = asked.remove(&(record.range, record.line)) else { continue };
             let key = input.extracted.key_of(event);
             if late.is_some_and(|late| event.time_ms <= late.0) {
-                let message =
-                    format!("the event is late: the watermark of the batch before is {}", late.unwrap_or_default());
-                tell(&sender, plan, Some(key), "late", message);
+                tell_late(&sender, plan, key);
                 continue;
             }
             let of_key = awaited.by_key.entry(key.to_vec()).or_default();
@@ -174,8 +172,8 @@ impl Awaited {
         self.by_key.contains_key(key)
     }
 
-    /// A partition has committed what was said.
-    pub fn committed(&self, plan: &Plan, said: Vec<OfKey>) {
+    /// A partition has committed what was said. Of its keys that nothing was said of, all events were late.
+    pub fn committed(&self, plan: &Plan, partition: PartitionId, partitions: u32, said: Vec<OfKey>) {
         for OfKey { key, digest, version, verdict } in said {
             let Some(senders) = self.by_key.get(&key) else { continue };
             let decided = Decided {
@@ -191,7 +189,26 @@ impl Awaited {
                 let _ = sender.try_send(decided.clone());
             }
         }
+        for (key, senders) in &self.by_key {
+            if KeyGroup::of(key).partition(partitions) == partition {
+                for sender in senders.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                    tell_late(&sender, plan, key);
+                }
+            }
+        }
     }
+}
+
+/// Tells that an event is late.
+fn tell_late(sender: &SyncSender<Decided>, plan: &Plan, key: &[u8]) {
+    let watermark = plan.late_watermark.unwrap_or_default();
+    tell(
+        sender,
+        plan,
+        Some(key),
+        "late",
+        format!("the event is late: the watermark of the batch before is {watermark}"),
+    );
 }
 
 /// Tells that an event cannot be handled.

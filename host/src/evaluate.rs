@@ -55,8 +55,7 @@ pub struct Evaluated<'a> {
 impl<'a> Evaluator<'a> {
     /// Nothing runs yet.
     pub fn new(version: Version<'a>, context: &'a BatchContext, cpu: &CpuShare, log: &'a dyn RuleLog) -> Self {
-        let turn = cpu.turn();
-        Evaluator { version, context, sandbox: None, turn, log, failed: 0, calls: 0, memory_bytes: 0 }
+        Evaluator { version, context, sandbox: None, turn: cpu.turn(), log, failed: 0, calls: 0, memory_bytes: 0 }
     }
 
     /// The version that it runs.
@@ -72,7 +71,7 @@ impl<'a> Evaluator<'a> {
         let whole = 0..groups.len();
         let mut parts = vec![whole];
         while let Some(part) = parts.pop() {
-            if let Some(failures) = self.version.limits.failures_per_batch_max.filter(|&max| self.failed >= max) {
+            if let Some(failures) = self.has_failed() {
                 let error = rule_failing(failures);
                 part.for_each(|group| each(group, Evaluated { outcome: Err(&error), fuel: 0 }));
                 continue;
@@ -112,6 +111,11 @@ impl<'a> Evaluator<'a> {
     ) -> Result<()> {
         let mut parts = vec![0..states.len()];
         while let Some(part) = parts.pop() {
+            if let Some(failures) = self.has_failed() {
+                let error = rule_failing(failures);
+                part.for_each(|state| each(state, Err(&error)));
+                continue;
+            }
             if part.len() != states.len() {
                 self.sandbox = None;
             }
@@ -122,9 +126,16 @@ impl<'a> Evaluator<'a> {
             match migrated {
                 Ok(migrated) => {
                     self.sandbox = Some(sandbox);
-                    part.enumerate().for_each(|(number, state)| each(state, migrated.state(number)));
+                    for (number, state) in part.enumerate() {
+                        let migrated = migrated.state(number);
+                        self.failed += u64::from(migrated.is_err());
+                        each(state, migrated);
+                    }
                 }
-                Err(error) if part.len() == 1 => each(part.start, Err(&error)),
+                Err(error) if part.len() == 1 => {
+                    self.failed += 1;
+                    each(part.start, Err(&error));
+                }
                 Err(error) => parts.extend(split(part, &error).into_iter().rev().filter(|part| !part.is_empty())),
             }
         }
@@ -138,6 +149,11 @@ impl<'a> Evaluator<'a> {
             None => Sandbox::start_on(&self.turn, component, limits, parameters.as_bytes(), self.context)
                 .context("failed to start the rule"),
         }
+    }
+
+    /// After how many failures the rule is not called any more, when there were so many.
+    fn has_failed(&self) -> Option<u64> {
+        self.version.limits.failures_per_batch_max.filter(|&max| self.failed >= max)
     }
 
     fn call(&mut self, groups: &GroupColumns) -> Result<Result<Answer, CallError>> {

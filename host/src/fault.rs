@@ -52,22 +52,97 @@ pub const POINTS: &[&str] = &[
     "partition-close",
 ];
 
+/// The points of streams, in the order in which a stream meets them first.
+pub const STREAM_POINTS: &[&str] = &[
+    "block-begin",
+    "segment-begin",
+    "segment-written",
+    "segment-placed",
+    "block-half-written",
+    "block-written",
+    "block-sync",
+    "block-synced",
+    "stream-shown",
+    "segment-deleted",
+];
+
+/// The points of the service: what it knows changes.
+pub const SERVICE_POINTS: &[&str] = &[
+    "service-folder-made",
+    "audit-head-written",
+    "catalogue-committed",
+    "service-deleted",
+    "service-removed",
+    "version-written",
+    "version-placed",
+    "activation-wanted",
+    "activation-taken",
+];
+
 /// What exits with this code was ended by a fault that a test asked for.
 pub const EXIT_CODE: i32 = 86;
 
-/// A moment at which the process may end. Its name is one of [`POINTS`].
+/// A moment at which the process may end. Its name is one of [`POINTS`], [`STREAM_POINTS`] or [`SERVICE_POINTS`].
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(debug_assertions)]
-    asked::meet(name);
+    {
+        watched::meet(name);
+        let _ = asked::meet(name);
+    }
     #[cfg(not(debug_assertions))]
     let _ = name;
 }
 
+/// A moment at which the process may end, or the disk may fail. Two more actions are possible here: `full` (there is no space) and
+/// `eio` (the disk fails).
+#[inline]
+pub fn io(name: &'static str) -> std::io::Result<()> {
+    #[cfg(debug_assertions)]
+    return asked::meet(name).map_or(Ok(()), Err);
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = name;
+        Ok(())
+    }
+}
+
+/// Does some work, and calls `each` at every point that this thread meets: what lies on the disk then is what a crash would leave.
+#[cfg(debug_assertions)]
+pub fn watch<T>(each: impl FnMut(&'static str) + 'static, work: impl FnOnce() -> T) -> T {
+    watched::watch(Box::new(each), work)
+}
+
+#[cfg(debug_assertions)]
+mod watched {
+    use std::cell::RefCell;
+
+    type Each = Box<dyn FnMut(&'static str)>;
+
+    thread_local! {
+        static EACH: RefCell<Option<Each>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn watch<T>(each: Each, work: impl FnOnce() -> T) -> T {
+        EACH.set(Some(each));
+        let done = work();
+        EACH.set(None);
+        done
+    }
+
+    pub(super) fn meet(name: &'static str) {
+        // Taken out meanwhile: what is done at a point may meet points itself.
+        let Some(mut each) = EACH.take() else { return };
+        each(name);
+        EACH.set(Some(each));
+    }
+}
+
 #[cfg(debug_assertions)]
 mod asked {
-    use super::{EXIT_CODE, POINTS};
+    use super::{EXIT_CODE, POINTS, SERVICE_POINTS, STREAM_POINTS};
     use anyhow::{Context, Result, bail, ensure};
+    use std::io::{self, ErrorKind};
     use std::process::Command;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -86,12 +161,18 @@ mod asked {
         Abort,
         Exit,
         Stop,
+        Full,
+        Eio,
     }
 
-    pub(super) fn meet(name: &'static str) {
+    fn is_listed(name: &str) -> bool {
+        [POINTS, STREAM_POINTS, SERVICE_POINTS].iter().any(|points| points.contains(&name))
+    }
+
+    pub(super) fn meet(name: &'static str) -> Option<io::Error> {
         static ASKED: OnceLock<Asked> = OnceLock::new();
         static MET: AtomicU32 = AtomicU32::new(0);
-        assert!(POINTS.contains(&name), "{name} is not in the list of points");
+        assert!(is_listed(name), "{name} is not in the list of points");
         let asked = ASKED.get_or_init(|| {
             let text = std::env::var(VARIABLE).unwrap_or_default();
             // A misspelled fault would let a test pass in which nothing has failed.
@@ -102,10 +183,11 @@ mod asked {
             Asked::Trace => eprintln!("fault point {name}"),
             Asked::Fault { name: wanted, nth, action } => {
                 if wanted == name && MET.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
-                    action.take();
+                    return action.take();
                 }
             }
         }
+        None
     }
 
     pub(super) fn parse(text: &str) -> Result<Asked> {
@@ -116,20 +198,22 @@ mod asked {
         }
         let (place, action) = text.split_once('=').context("write NAME[:NTH]=ACTION, or trace")?;
         let (name, nth) = place.split_once(':').unwrap_or((place, "1"));
-        ensure!(POINTS.contains(&name), "there is no point {name}");
+        ensure!(is_listed(name), "there is no point {name}");
         let nth = nth.parse().with_context(|| format!("{nth} is not a number"))?;
         ensure!(nth > 0, "occurrences are counted from 1");
         let action = match action {
             "abort" => Action::Abort,
             "exit" => Action::Exit,
             "stop" => Action::Stop,
-            other => bail!("the action {other} is not abort, exit or stop"),
+            "full" => Action::Full,
+            "eio" => Action::Eio,
+            other => bail!("the action {other} is not abort, exit, stop, full or eio"),
         };
         Ok(Asked::Fault { name: name.to_owned(), nth, action })
     }
 
     impl Action {
-        fn take(self) {
+        fn take(self) -> Option<io::Error> {
             match self {
                 Action::Abort => std::process::abort(),
                 Action::Exit => std::process::exit(EXIT_CODE),
@@ -139,7 +223,10 @@ mod asked {
                     let id = std::process::id().to_string();
                     let sent = Command::new("kill").args(["-STOP", &id]).status();
                     assert!(sent.is_ok_and(|status| status.success()), "the process {id} could not be stopped");
+                    None
                 }
+                Action::Full => Some(ErrorKind::StorageFull.into()),
+                Action::Eio => Some(io::Error::other("the disk fails")),
             }
         }
     }
@@ -154,7 +241,10 @@ mod tests {
 
     #[test]
     fn every_point_is_listed_once() {
-        assert_eq!(POINTS.iter().collect::<HashSet<_>>().len(), POINTS.len());
+        assert_eq!(
+            POINTS.iter().chain(STREAM_POINTS).chain(SERVICE_POINTS).collect::<HashSet<_>>().len(),
+            POINTS.len() + STREAM_POINTS.len() + SERVICE_POINTS.len()
+        );
     }
 
     #[test]
@@ -165,6 +255,7 @@ mod tests {
         assert_eq!(parse("plan-written=abort").unwrap(), fault(1, Action::Abort));
         assert_eq!(parse("plan-written:3=exit").unwrap(), fault(3, Action::Exit));
         assert_eq!(parse("plan-written:1=stop").unwrap(), fault(1, Action::Stop));
+        assert_eq!(parse("plan-written=full").unwrap(), fault(1, Action::Full));
     }
 
     #[test]

@@ -36,6 +36,7 @@ use crate::workers::Workers;
 use anyhow::{Context, Result, anyhow, ensure};
 use deliveries::Deliveries;
 use generations::Generations;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ use std::time::Duration;
 use waiting::Idle;
 
 pub use breaker::Retry;
-pub use control::{Control, Requested};
+pub use control::{Control, Replaced, Requested};
 pub use deliveries::{Delivery, OUTBOX_BYTES_MAX_DEFAULT, Outbox};
 pub use delivery::BatchOutcome;
 pub use generations::OlderRows;
@@ -105,6 +106,8 @@ pub struct Host {
     /// When the batch that was committed last was triggered.
     last_trigger: Option<Millis>,
     in_flight: VecDeque<InFlight>,
+    /// The earliest timeouts, as long as no batch has run since they were asked for.
+    dues: Cell<Option<[Option<Millis>; 2]>>,
     /// What is written around outputs.
     envelope: Option<Arc<Envelope>>,
     /// Set while the input is used up after the last batch: the next one drops late events by the watermark that was reached, as if
@@ -196,6 +199,7 @@ impl Host {
             delivered,
             last_trigger: None,
             in_flight: VecDeque::new(),
+            dues: Cell::new(None),
             envelope,
             settled,
             query_time: None,
@@ -350,7 +354,11 @@ impl Host {
     /// The earliest timeouts that this rule can be called for. Timeouts on a clock that it does not use, left by a version
     /// that did, wait for one that does.
     fn next_due(&self) -> Result<[Option<Millis>; 2]> {
-        let [processing_time, event_time] = self.workers.next_due()?;
+        let [processing_time, event_time] = match self.dues.get() {
+            Some(dues) => dues,
+            None => self.workers.next_due()?,
+        };
+        self.dues.set(Some([processing_time, event_time]));
         let mut kinds = vec![self.component.description().timeout];
         kinds.extend(self.drained(self.generations.older())?.iter().map(|drained| drained.description().timeout));
         let processing_time = processing_time.filter(|_| kinds.iter().any(|kind| kind.allows_processing_time()));

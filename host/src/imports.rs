@@ -2,10 +2,14 @@
 //! crash, a re-run and a restart do to them what they do to events: each has its effect exactly once.
 
 mod edit;
+mod purge;
 mod row;
 mod rows;
 
-pub use edit::{Edit, EditDone, add, add_initial, edits, re_drive, re_drive_waits, remove, set, waits};
+pub use edit::{
+    Edit, EditDone, add, add_initial, edits, purge, re_drive, re_drive_as, re_drive_waits, remove, set, waits,
+};
+pub use purge::{LettersToPurge, OUTPUT_REFUSED};
 pub use row::{ImportLine, ImportRow, LetterId, RedrivenEvent};
 
 use crate::event::{InputId, OffsetRange, Positions, RecordBatch};

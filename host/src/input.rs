@@ -4,7 +4,7 @@ use crate::event::{
     BatchId, InputId, KeyGroup, Millis, PartitionId, REJECTED_BYTES_MAX, Record, RecordBatch, Rejected,
 };
 use crate::extract::{Event, Extracted, Extractor};
-use crate::imports::{ImportLine, ImportRow, RedrivenEvent, is_as_is};
+use crate::imports::{ImportLine, ImportRow, LettersToPurge, RedrivenEvent, is_as_is};
 use crate::state::{DeadEvent, DeadLetter};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ pub struct BatchInput {
     re_driven: Vec<(u32, RedrivenEvent)>,
     /// Those of them that are no events this time either.
     rejected_again: Vec<DeadLetter>,
+    /// The dead letters that are deleted.
+    purges: Vec<LettersToPurge>,
     /// For each partition, the imported states. A key occurs once.
     imported: Vec<Vec<Imported>>,
 }
@@ -77,6 +79,7 @@ impl BatchInput {
             let text = self.records.text_of(&record);
             match ImportLine::parse(&String::from_utf8_lossy(text)) {
                 Ok(ImportLine::Edit(_)) => {}
+                Ok(ImportLine::Purge(which)) => self.purges.push(which),
                 Ok(ImportLine::State(row)) => {
                     let as_is = is_as_is(&self.records.ranges[record.range as usize].file);
                     rows.insert(row.key.clone(), Imported { row, as_is, record: number as u32 });
@@ -141,6 +144,11 @@ impl BatchInput {
         let mut letters: Vec<_> = letters.filter(|letter| letter.partition == partition).collect();
         letters.dedup();
         letters.into_iter().map(|letter| (letter.batch, letter.number)).collect()
+    }
+
+    /// The dead letters of earlier batches that are deleted.
+    pub fn purges(&self) -> &[LettersToPurge] {
+        &self.purges
     }
 
     fn re_driven_event(&self, record: u32) -> Option<&RedrivenEvent> {

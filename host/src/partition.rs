@@ -30,6 +30,8 @@ pub use migrating::Swept;
 /// One partition and its file. One thread owns it.
 pub struct Partition {
     id: PartitionId,
+    /// How many there are.
+    partitions: u32,
     db: PartitionDb,
 }
 
@@ -123,7 +125,7 @@ impl Partition {
         history_batches: u64,
         budget: &Budget,
     ) -> Result<Self> {
-        Ok(Partition { id, db: PartitionDb::open(folder, id, partitions, history_batches, budget)? })
+        Ok(Partition { id, partitions, db: PartitionDb::open(folder, id, partitions, history_batches, budget)? })
     }
 
     /// Waits like this when the disk is full.
@@ -189,7 +191,7 @@ impl Partition {
         let decided = std::mem::take(&mut staged.decided);
         let report = self.commit(work, staged, report).with_context(attempt)?;
         if let Some(awaited) = &work.awaited {
-            awaited.committed(&work.plan, decided);
+            awaited.committed(&work.plan, id, self.partitions, decided);
         }
         Ok(PartitionReport { worked: Some(working.span()), ..report })
     }
@@ -261,6 +263,7 @@ impl Partition {
             outputs: &staged.outputs,
             dead_letters: &staged.dead_letters,
             re_driven: &work.input.letters_of(self.id),
+            purges: work.input.purges(),
             delivered: work.delivered,
             shipped: work.shipped,
             thresholds: thresholds(work),

@@ -232,7 +232,7 @@ impl Staged {
             reason: error.reason.to_string(),
             message: error.message.clone(),
             key: Some(String::from_utf8_lossy(before.key).into_owned()),
-            digest: Some(calling.component.digest().to_owned()),
+            digest: Some(before.digest.to_owned()),
             fuel,
             timed_out: before.timed_out,
             events,

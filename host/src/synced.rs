@@ -19,6 +19,13 @@ pub fn file(file: &File, path: &Path) {
     }
 }
 
+/// Waits until what is in a file is on the disk, with its length and without its times.
+pub fn data(file: &File, path: &Path) {
+    if let Err(error) = file.sync_data() {
+        end(path, &error);
+    }
+}
+
 /// Waits until the names in a folder are on the disk. An error: the folder cannot be opened.
 pub fn folder(path: &Path) -> io::Result<()> {
     file(&File::open(path)?, path);

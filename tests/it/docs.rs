@@ -208,6 +208,7 @@ fn every_file_that_a_document_links_to_is_there() {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "docs/service.md",
         "docs/spark.md",
         "docs/webhook.md",
         "tests/conformance/README.md",

@@ -116,6 +116,7 @@ impl From<ServiceError> for Problem {
             ErrorKind::NotFound => problem(StatusCode::NOT_FOUND),
             ErrorKind::Forbidden => problem(StatusCode::FORBIDDEN),
             ErrorKind::Invalid { field } => Problem { field, ..problem(StatusCode::BAD_REQUEST) },
+            ErrorKind::UnsupportedType => problem(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             ErrorKind::TooLarge => problem(StatusCode::PAYLOAD_TOO_LARGE),
             ErrorKind::Conflict => problem(StatusCode::CONFLICT),
             ErrorKind::TooMany { retry_after } => {

@@ -1,5 +1,7 @@
 //! The routes: each reads what was sent, calls one method of the service, and writes what it answers.
 
+#![allow(unused_qualifications, reason = "the macro that describes routes writes the paths of their types")]
+
 pub mod activations;
 pub mod audit;
 pub mod decide;

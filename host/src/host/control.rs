@@ -2,7 +2,8 @@
 
 use super::{Activation, Swapped};
 use crate::clock::Stopwatch;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
+use std::fmt;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,10 +28,27 @@ pub struct Requested {
     reply: Box<dyn FnOnce(Result<Swapped>) + Send>,
 }
 
+/// Another activation came before one took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replaced;
+
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("another activation came before this one took effect")
+    }
+}
+
+impl std::error::Error for Replaced {}
+
 impl Requested {
     /// `reply` is called on the host's thread, before the first batch with it; or it is dropped with the host.
     pub fn new(activation: Activation, reply: impl FnOnce(Result<Swapped>) + Send + 'static) -> Self {
         Requested { activation, reply: Box::new(reply) }
+    }
+
+    /// Tells whoever asked that another activation came before.
+    pub fn is_replaced(self) {
+        self.reply(Err(Replaced.into()));
     }
 
     /// Tells whoever asked.
@@ -62,17 +80,18 @@ impl Control {
     pub fn activate(&self, activation: Activation) -> Result<Swapped> {
         let (send, replied) = sync_channel(1);
         // Whoever asked may have gone.
-        self.request(Requested::new(activation, move |swapped| drop(send.send(swapped))));
+        let replaced = self.request(Requested::new(activation, move |swapped| drop(send.send(swapped))));
+        replaced.into_iter().for_each(Requested::is_replaced);
         replied.recv().context("the host ended before the activation took effect")?
     }
 
-    /// Asks for another version of the rule, and does not wait.
-    pub fn request(&self, requested: Requested) {
+    /// Asks for another version of the rule, and does not wait. Returns the activation that will not take effect because of it: whoever
+    /// asked for that one is to be told.
+    #[must_use]
+    pub fn request(&self, requested: Requested) -> Option<Requested> {
         let replaced = self.lock().activation.replace(requested);
-        if let Some(replaced) = replaced {
-            replaced.reply(Err(anyhow!("another activation came before this one took effect")));
-        }
         self.notify();
+        replaced
     }
 
     /// Whether an activation waits for a batch boundary.

@@ -65,8 +65,10 @@ impl Host {
         source: &mut dyn Source,
         observer: &mut dyn Observer,
     ) -> Result<()> {
+        self.generations.reported(PartitionId(partition), &report);
         let first = self.in_flight.front().map_or(0, |first| first.work.plan.batch.0);
         let place = (batch.0 - first) as usize;
+        self.generations.reported(PartitionId(partition), &report);
         self.in_flight[place].reports[partition as usize] = Some(report);
         while self.in_flight.front().is_some_and(|first| first.reports.iter().all(Option::is_some)) {
             let done = self.in_flight.pop_front().expect("it was there just now");
@@ -82,12 +84,12 @@ impl Host {
         self.uncommitted = self.uncommitted.max(BatchId(batch.0 + 1));
         self.tell_committed(batch);
         let mut reports: Vec<PartitionReport> = reports.into_iter().flatten().collect();
+        observer.committed(&work.plan, &reports);
         self.generations.committed(&work.plan, &reports);
         if !work.plan.older.is_empty() {
             self.let_go_of_components();
             observer.older_rows(&self.generations.left());
         }
-        observer.committed(&work.plan, &reports);
         let size = OutputSize {
             outputs: reports.iter().map(|report| report.outputs.outputs).sum(),
             bytes: reports.iter().map(|report| report.outputs.lines.len() as u64).sum(),

@@ -5,6 +5,7 @@ use crate::decisions::Awaited;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::generation::{self, Older};
+use crate::imports::LettersToPurge;
 use crate::input::BatchInput;
 use crate::partition::Work;
 use crate::plan::{Plan, Settled};
@@ -63,6 +64,9 @@ impl Host {
         let input = self.batch_input(records);
         times.keyed();
         let plan = self.plan(&input, watermark_at_least);
+        if input.purges().iter().any(LettersToPurge::has_refused_outputs) {
+            self.plan_log.purge_refused();
+        }
         self.plan_log.append(&plan, self.delivered)?;
         fault::point("plan-written");
         self.tell_planned(plan.batch)?;
@@ -80,8 +84,8 @@ impl Host {
         if self.last.as_ref().is_none_or(|last| last.batch < plan.batch) {
             self.set_last(plan.clone());
         }
-        let drained = self.drained(&plan.older)?;
         let awaited = self.awaited(&plan, &component, &input);
+        let drained = self.drained(&plan.older)?;
         let work = Work {
             drained,
             plan: Arc::new(plan),
@@ -95,6 +99,7 @@ impl Host {
             awaited,
             twice: self.settings.twice,
         };
+        self.dues.set(None);
         self.workers.run(&work)?;
         let reports = vec![None; self.settings.identity.partitions as usize];
         self.in_flight.push_back(InFlight { work, reports, times });
@@ -109,7 +114,9 @@ impl Host {
     /// What of a batch somebody waits for.
     fn awaited(&self, plan: &Plan, component: &Component, input: &BatchInput) -> Option<Arc<Awaited>> {
         let decisions = self.settings.hosting.decisions.as_ref()?;
-        let drops_late = component.description().timeout.allows_event_time() && !plan.batch_query;
+        // With versions that are drained, it depends on the key.
+        let is_one = generation::drained(&plan.older).next().is_none();
+        let drops_late = is_one && component.description().timeout.allows_event_time() && !plan.batch_query;
         decisions.of_batch(plan, input, plan.late_watermark.filter(|_| drops_late))
     }
 

@@ -118,10 +118,14 @@ impl Host {
         Ok(true)
     }
 
-    /// How far each input was read, and when the next timeout in processing time is due: what is to be known of a host that was closed,
-    /// so that it is opened when there is something to do. No batch may be running.
-    pub fn waits_for(&self) -> Result<(Positions, Option<Millis>)> {
-        Ok((self.plan_log.positions()?, self.next_due()?[0]))
+    /// When the next timeout in processing time is due. No batch may be running.
+    pub fn next_due_in_processing_time(&self) -> Result<Option<Millis>> {
+        Ok(self.next_due()?[0])
+    }
+
+    /// Whether all that was planned is committed and delivered.
+    pub fn is_settled(&self) -> bool {
+        self.deliveries.is_empty() && self.uncommitted == self.next_batch()
     }
 
     /// How far each input was read by batches that all partitions have committed. No batch may be running.

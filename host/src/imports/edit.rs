@@ -1,6 +1,7 @@
 //! [`Edit`]: what somebody puts in, with a word on who, when and why. Every edit is a file, which the rule's next batch reads; none
 //! is ever deleted, so they are the record of what was done.
 
+use super::purge::{LettersToPurge, PurgeLine};
 use super::rows::{Rows, texts};
 use super::{AS_IS, FOLDER, ImportLine, ImportRow, LetterId, RedrivenEvent};
 use crate::clock::Clock;
@@ -29,9 +30,9 @@ const TRIES: u32 = 100;
 /// Who put something in, and why. The first line of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
-    /// The command: import, set, rm, re-drive.
+    /// The command: import, set, rm, re-drive, purge.
     pub command: String,
-    /// The user of the machine.
+    /// The user of the machine, or of the service.
     pub by: String,
     /// When.
     pub time: Millis,
@@ -132,8 +133,13 @@ pub fn remove<'k>(data_folder: &Path, keys: impl Iterator<Item = &'k str>, reaso
 /// Lets events of dead letters run again with the next batch. Letters that were driven again before are left out. Returns the
 /// events that are driven.
 pub fn re_drive(data_folder: &Path, events: &[RedrivenEvent], reason: Option<&str>) -> Result<u64> {
+    re_drive_as(data_folder, events, &Edit::new("re-drive", reason))
+}
+
+/// The same, in the name of somebody.
+pub fn re_drive_as(data_folder: &Path, events: &[RedrivenEvent], edit: &Edit) -> Result<u64> {
     let before = re_driven(data_folder)?;
-    let mut unfinished = Unfinished::with_edit(data_folder, &Edit::new("re-drive", reason))?;
+    let mut unfinished = Unfinished::with_edit(data_folder, edit)?;
     let mut driven = 0;
     for event in events.iter().filter(|event| !before.contains(&event.letter)) {
         unfinished.line(&serde_json::to_string(event)?)?;
@@ -143,6 +149,16 @@ pub fn re_drive(data_folder: &Path, events: &[RedrivenEvent], reason: Option<&st
         unfinished.number(RE_DRIVE)?;
     }
     Ok(driven)
+}
+
+/// Deletes dead letters of all batches before the next one, which does it.
+///
+/// A folder that is restored from a checkpoint has them again until the first snapshot after that.
+pub fn purge(data_folder: &Path, which: &LettersToPurge, by: &str, reason: Option<&str>) -> Result<()> {
+    let edit = Edit { by: by.to_owned(), ..Edit::new("purge", reason) };
+    let mut unfinished = Unfinished::with_edit(data_folder, &edit)?;
+    unfinished.line(&serde_json::to_string(&PurgeLine { purge: which.clone() })?)?;
+    unfinished.number("-purge.jsonl")
 }
 
 /// All edits of a data folder, oldest first.

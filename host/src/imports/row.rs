@@ -1,6 +1,7 @@
 //! [`ImportLine`]: what a line of an import is.
 
 use super::edit::Edit;
+use super::purge::{LettersToPurge, PURGE, PurgeLine};
 use crate::description::StateFormat;
 use crate::event::{BatchId, InputId, Millis, PartitionId};
 use crate::extract::imported_key;
@@ -24,6 +25,8 @@ pub enum ImportLine {
     State(ImportRow),
     /// An event of a dead letter, which runs again.
     Event(RedrivenEvent),
+    /// Dead letters that are deleted.
+    Purge(LettersToPurge),
 }
 
 /// One imported row: the state of a key.
@@ -116,6 +119,10 @@ impl ImportLine {
         }
         if text.starts_with(EVENT) {
             return serde_json::from_str(text).map(ImportLine::Event).map_err(|error| without_line(&error));
+        }
+        if text.starts_with(PURGE) {
+            let written: PurgeLine = serde_json::from_str(text).map_err(|error| without_line(&error))?;
+            return Ok(ImportLine::Purge(written.purge));
         }
         ImportRow::parse(text).map(ImportLine::State)
     }

@@ -61,9 +61,9 @@ pub(super) struct Taking<'r> {
     pub work: &'r Work,
     pub grouped: &'r Grouped,
     pub thresholds: Thresholds,
+    pub partition: PartitionId,
     /// The version that is called.
     pub component: &'r Component,
-    pub partition: PartitionId,
 }
 
 impl Taking<'_> {
@@ -89,7 +89,7 @@ impl Taking<'_> {
         let input = &self.work.input;
         let events = || numbers.iter().map(|&number| input.dead_event(input.event(number))).collect();
         self.report.fuel += evaluated.fuel;
-        let calling = Calling { work: self.work, partition: self.partition, component: &self.work.component };
+        let calling = Calling { work: self.work, partition: self.partition, component: self.component };
         match &evaluated.outcome {
             Ok(outcome) => self.staged.take(&before, outcome, calling, evaluated.fuel, events),
             Err(error) => {

@@ -48,12 +48,8 @@ pub(super) struct Runner<'a> {
 impl Runner<'_> {
     /// One for each version that the work names.
     pub fn all<'a>(work: &'a Work, context: &'a BatchContext) -> Vec<Runner<'a>> {
-        work.versions()
-            .map(|version| Runner {
-                evaluator: Evaluator::new(version, context, &work.cpu, &*work.log),
-                call: Call::default(),
-            })
-            .collect()
+        let evaluator = |version| Evaluator::new(version, context, &work.cpu, &*work.log);
+        work.versions().map(|version| Runner { evaluator: evaluator(version), call: Call::default() }).collect()
     }
 }
 
@@ -288,8 +284,8 @@ impl<'a> Run<'a> {
         let Run { partition, runners, staged, report, work, grouped, thresholds, .. } = self;
         let evaluator = &mut runners[runner].evaluator;
         let component = evaluator.version().component;
-        let thresholds = *thresholds;
-        (evaluator, Taking { staged, report, work, grouped, thresholds, component, partition: *partition })
+        let (partition, thresholds) = (*partition, *thresholds);
+        (evaluator, Taking { staged, report, work, grouped, thresholds, partition, component })
     }
 }
 

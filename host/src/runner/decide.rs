@@ -67,7 +67,8 @@ impl RuleRunner {
 
     /// Why nothing is decided now.
     fn cannot_decide(&self) -> Option<(&'static str, String)> {
-        match self.status().state {
+        let state = self.lock().says();
+        match state {
             RunnerState::Running | RunnerState::Parked => None,
             RunnerState::Paused { by } => Some(("paused", format!("the rule was paused by {by}"))),
             RunnerState::Quarantined { reason } => Some(("quarantined", reason)),

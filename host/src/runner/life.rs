@@ -19,6 +19,13 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Somebody who mends what keeps a rule from running waits for it no longer than this.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// A run that has ended in order.
+struct Closed {
+    parked: Parked,
+    /// Whether there is nothing left of it to be done.
+    is_settled: bool,
+}
+
 impl RuleRunner {
     /// Runs until there is nothing to do, or something against it.
     pub(super) fn live(self: &Arc<Self>, first: Arc<Running>) {
@@ -27,15 +34,20 @@ impl RuleRunner {
             let ended = caught(|| self.run(&running));
             let mut state = self.lock();
             let is_drained = self.ended(&mut state, &running, ended);
+            let failed = state.failed.as_ref().map(|failed| (failed.error.clone(), failed.retry_at));
             let goes_on = self.is_to_open(&state);
             if goes_on {
                 running = state.begin();
             } else {
                 state.running = None;
+                self.shared.count_running(false);
                 self.set_alarm(&state);
             }
             drop(state);
             self.notify();
+            if let Some((error, retry_at)) = failed {
+                self.shared.events.failed(self.id(), &error, retry_at);
+            }
             if is_drained {
                 self.shared.events.drained(self.id());
             }
@@ -46,7 +58,7 @@ impl RuleRunner {
     }
 
     /// Opens the rule, runs it, and closes it in order. What it then waits for is written down.
-    fn run(self: &Arc<Self>, running: &Arc<Running>) -> Result<Parked> {
+    fn run(self: &Arc<Self>, running: &Arc<Running>) -> Result<Closed> {
         let events = &self.shared.events;
         let (version, draining, is_recorded) = {
             let mut state = self.lock();
@@ -62,27 +74,30 @@ impl RuleRunner {
         let trigger = self.settings.interval.map_or(Trigger::Follow, Trigger::Interval);
         let mut watch = Watch::new(Arc::clone(self), Arc::clone(running));
         host.run(&mut source, trigger, &running.stop, &mut watch)?;
-        let (positions, next_due) = host.waits_for()?;
-        let next_batch = host.next_batch();
+        let positions = self.positions(&host.committed_positions()?);
+        let (next_due, next_batch) = (host.next_due_in_processing_time()?, host.next_batch());
+        let is_settled = host.is_settled();
         drop(host);
-        let keys = self.lock().keys;
-        let parked = Parked { positions: self.positions(&positions), next_due, next_batch, keys };
-        events.parked(self.id(), Some(&parked)).context("failed to write down what the rule waits for")?;
-        self.lock().is_recorded = true;
-        Ok(parked)
+        let closed = Closed { parked: Parked { positions, next_due, next_batch, keys: self.lock().keys }, is_settled };
+        if is_settled {
+            events.parked(self.id(), Some(&closed.parked)).context("failed to write down what the rule waits for")?;
+            self.lock().is_recorded = true;
+        }
+        Ok(closed)
     }
 
     /// The run has ended. Tells whether the rule is drained since.
-    fn ended(&self, state: &mut State, running: &Running, ended: Result<Parked>) -> bool {
+    fn ended(&self, state: &mut State, running: &Running, ended: Result<Closed>) -> bool {
         state.since = self.shared.clock.now();
         state.requested = running.control.take_activation();
         match ended {
-            Ok(parked) => {
+            Ok(Closed { parked, is_settled }) => {
                 (state.failed, state.failures) = (None, 0);
                 state.positions = Some(parked.positions.clone());
                 state.keys = parked.keys;
-                let is_drained = state.is_drained_by(&parked);
-                state.parked = Some(parked);
+                let is_drained = is_settled && state.is_drained_by(&parked);
+                // What is not settled waits for no event.
+                state.parked = is_settled.then_some(parked);
                 is_drained && !std::mem::replace(&mut state.is_drained, true)
             }
             Err(error) => {
@@ -107,7 +122,6 @@ impl RuleRunner {
             "the rule cannot run, next attempt in {} s: {error}",
             pause.as_secs()
         );
-        self.shared.events.failed(self.id(), &error, retry_at);
         state.failed = Some(Failed { error, retry_at });
     }
 
@@ -157,6 +171,7 @@ impl RuleRunner {
         let mut state = self.lock();
         state.positions = Some(positions);
         state.keys = host.keys_at_start();
+        state.rows_left = host.older_rows().total();
         state.last_batch = host.last_committed();
         state.totals.opened += 1;
         state.since = self.shared.clock.now();

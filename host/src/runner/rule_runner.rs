@@ -238,14 +238,16 @@ impl RuleRunner {
         });
         let mut state = self.lock();
         ensure!(!state.is_closed, "the rule is stopped");
-        match &state.running {
+        let replaced = match &state.running {
             Some(running) => running.control.request(requested),
             None => {
-                state.requested = Some(requested);
+                let replaced = state.requested.replace(requested);
                 self.open_if_wanted(&mut state);
+                replaced
             }
-        }
+        };
         drop(state);
+        replaced.into_iter().for_each(Requested::is_replaced);
         replied.recv().context("the rule could not be opened, or its run failed, before the activation took effect")?
     }
 
@@ -332,6 +334,7 @@ impl RuleRunner {
         }
         let Some(me) = self.me.upgrade() else { return };
         let running = state.begin();
+        self.shared.count_running(true);
         let spawned = std::thread::Builder::new().name("rule".to_owned()).spawn({
             let running = Arc::clone(&running);
             move || me.live(running)
@@ -339,6 +342,7 @@ impl RuleRunner {
         if let Err(error) = spawned {
             self.has_failed(state, &anyhow::Error::new(error).context("failed to start a thread"));
             state.running = None;
+            self.shared.count_running(false);
             self.set_alarm(state);
         }
     }
@@ -415,7 +419,8 @@ impl State {
     pub fn begin(&mut self) -> Arc<Running> {
         let running = Arc::new(Running::default());
         if let Some(requested) = self.requested.take() {
-            running.control.request(requested);
+            let replaced = running.control.request(requested);
+            assert!(replaced.is_none(), "a new run was asked for something before it began");
         }
         // A rule that is stopped is opened for an activation only.
         running.stop.store(self.is_stopped(), Ordering::Relaxed);
@@ -428,7 +433,7 @@ impl State {
         self.is_closed || self.stopped.is_some() || self.held.is_some()
     }
 
-    fn says(&self) -> RunnerState {
+    pub fn says(&self) -> RunnerState {
         match (&self.stopped, &self.held, &self.failed) {
             _ if self.is_closed => RunnerState::Stopped,
             (Some(Stopped::Paused { by }), ..) => RunnerState::Paused { by: by.clone() },

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::fair::FairShare;
 use crate::state::Budget;
 use anyhow::{Context, Result};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// What all rules of a process share.
@@ -18,6 +18,7 @@ pub struct Runners {
     pub(super) events: Arc<dyn RunnerEvents>,
     pub(super) alarm: Alarm,
     next_number: AtomicU64,
+    running: AtomicUsize,
     opening: Opening,
 }
 
@@ -42,7 +43,16 @@ impl Runners {
         let alarm = Alarm::start(clock.clone()).context("failed to start a thread")?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let opening = Opening { free: Mutex::new(2 * cores), changed: Condvar::new() };
-        Ok(Arc::new(Runners { clock, share, overlay_budget, events, alarm, next_number: AtomicU64::new(0), opening }))
+        Ok(Arc::new(Runners {
+            clock,
+            share,
+            overlay_budget,
+            events,
+            alarm,
+            next_number: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
+            opening,
+        }))
     }
 
     /// The cores, and what tenants have of them.
@@ -53,6 +63,18 @@ impl Runners {
     /// A clock that is moved by hand was moved.
     pub fn look_at_the_clock(&self) {
         self.alarm.look();
+    }
+
+    /// How many rules are open.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn count_running(&self, starts: bool) {
+        match starts {
+            true => self.running.fetch_add(1, Ordering::SeqCst),
+            false => self.running.fetch_sub(1, Ordering::SeqCst),
+        };
     }
 
     pub(super) fn number(&self) -> u64 {

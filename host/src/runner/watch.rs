@@ -4,7 +4,7 @@ use super::events::RolledBack;
 use super::judge::Verdict;
 use super::rule_runner::{RuleRunner, Running};
 use crate::event::InputId;
-use crate::host::{Observer, Outbox, Requested, StateChoice, Swapped};
+use crate::host::{Observer, OlderRows, Outbox, Replaced, Requested, StateChoice, Swapped};
 use crate::partition::PartitionReport;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -77,6 +77,10 @@ impl Observer for Watch {
         }
     }
 
+    fn older_rows(&mut self, left: &OlderRows) {
+        self.runner.lock().rows_left = left.total();
+    }
+
     fn outbox(&mut self, outbox: &Outbox) {
         self.runner.lock().outbox = *outbox;
     }
@@ -89,13 +93,16 @@ fn roll_back(runner: &Arc<RuleRunner>, running: &Arc<Running>, choice: StateChoi
     let activation = trial.before.activation(choice);
     let reply = move |swapped: Result<Swapped>| match swapped {
         Ok(swapped) => rolled_back(&of_reply, choice, swapped, reason),
+        // Somebody has asked for another version meanwhile.
+        Err(error) if error.is::<Replaced>() => {}
         Err(error) if choice == StateChoice::Keep => {
             tracing::info!(rule = of_reply.settings.name, "the version before cannot take over all states: {error:#}");
             roll_back(&of_reply, &of_run, StateChoice::Drain, reason);
         }
         Err(error) => of_reply.quarantine(&of_run, format!("{reason}, and it could not be rolled back: {error:#}")),
     };
-    running.control.request(Requested::new(activation, reply));
+    let replaced = running.control.request(Requested::new(activation, reply));
+    replaced.into_iter().for_each(Requested::is_replaced);
 }
 
 fn rolled_back(runner: &RuleRunner, choice: StateChoice, swapped: Swapped, reason: String) {

@@ -16,6 +16,8 @@ pub struct Caller {
     pub tenant: Option<TenantId>,
     /// The request, for the audit and the log. Empty until whoever takes requests has set it.
     pub request_id: String,
+    /// The hash of the secret that it came with: after a rotation the token goes on, and the old secret does not.
+    pub(super) secret: [u8; 32],
 }
 
 impl Caller {

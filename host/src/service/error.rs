@@ -26,6 +26,8 @@ pub enum ErrorKind {
         /// The wrong field, such as `inputs.payments.key`; None when it is not one field.
         field: Option<String>,
     },
+    /// The content type is none that holds events. 415.
+    UnsupportedType,
     /// The body is larger than allowed. 413.
     TooLarge,
     /// It cannot be done in the present state. 409.

@@ -1,6 +1,7 @@
 //! [`MetricsSnapshot`]: what is measured, as it is now. Whoever shows it bounds the number of labels.
 
 use super::model::{Quotas, RuleState, RuleStatus, Usage};
+use crate::runner::RunnerStatus;
 
 /// What is measured, as it is now.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +34,10 @@ pub struct TenantMetrics {
     pub requests_limited: u64,
     /// Events since the start that were refused because there were too many.
     pub events_limited: u64,
+    /// CPU time of its rules since the start.
+    pub cpu_seconds: f64,
+    /// Instances of its rules now.
+    pub instances: u32,
     /// Its streams, in the order of their names.
     pub streams: Vec<StreamMetrics>,
     /// Its rules, in the order of their names.
@@ -57,6 +62,8 @@ pub struct RuleMetrics {
     pub rule: String,
     /// What it does now.
     pub status: RuleStatus,
+    /// What its runner has counted since the start; None while no version is active.
+    pub run: Option<RunnerStatus>,
 }
 
 impl RuleMetrics {

@@ -482,8 +482,23 @@ pub struct Version {
     /// The schema number of the states that it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_schema: Option<u32>,
-    /// What may become of the states that are there when it is activated.
+    /// What may become of the states that are there when it is activated, as far as the checks could see.
     pub possible: Vec<StateChoice>,
+    /// How it did with the last events of its inputs and the states of their keys, of which nothing was kept; absent when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<VersionTrial>,
+}
+
+/// How a version did on trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VersionTrial {
+    /// Keys that it was called for.
+    pub groups: u64,
+    /// Of these, the ones that it failed for.
+    pub failed: u64,
+    /// Of the first of them: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// How far the checks of a version are.
@@ -604,8 +619,14 @@ pub struct AuditEntry {
     /// The tenant; absent for what the platform did to itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// Its id, which it shares with no tenant that had the name before or will have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_id: Option<String>,
     /// The token's name; `keyfold` when the host did it by itself.
     pub by: String,
+    /// The token's role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// What was done, such as `rule.activate`.
     pub action: String,
     /// To what.

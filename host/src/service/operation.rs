@@ -34,7 +34,6 @@ const LOOKING: &[Role] = &[Admin, Author, Operator, Reader];
 const SENDING: &[Role] = &[Admin, Author, Operator];
 const WRITING: &[Role] = &[Admin, Author];
 const OPERATING: &[Role] = &[Admin, Operator];
-const ADMIN: &[Role] = &[Admin];
 const RECORDS: &[Role] = &[Platform, Admin];
 
 macro_rules! operations {

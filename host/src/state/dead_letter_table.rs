@@ -2,6 +2,7 @@
 
 use super::damage::damaged;
 use crate::event::{BatchId, InputId};
+use crate::imports::LettersToPurge;
 use anyhow::Result;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,16 @@ pub(super) fn next_number(connection: &Connection, batch: BatchId) -> Result<u64
     let mut statement =
         connection.prepare_cached("SELECT COALESCE(MAX(number) + 1, 0) FROM dead_letter WHERE batch = ?1")?;
     Ok(statement.query_row([batch.0], |row| row.get(0))?)
+}
+
+/// Deletes letters of batches before this one.
+pub(super) fn purge(connection: &Connection, before: BatchId, which: &LettersToPurge) -> Result<()> {
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM dead_letter
+         WHERE batch < ?1 AND (?2 IS NULL OR reason = ?2) AND (?3 IS NULL OR letter ->> '$.key' = ?3)",
+    )?;
+    statement.execute(params![before.0, which.reason, which.key])?;
+    Ok(())
 }
 
 /// Marks a letter whose events ran again in this batch.

@@ -44,7 +44,7 @@ pub use hold::Hold;
 pub use outbox_reader::{OutboxReader, OutputSize};
 pub use outbox_table::OutputBlock;
 pub use partition_db::{Commit, Loaded, PartitionDb};
-pub use plan_log::PlanLog;
+pub use plan_log::{NextRun, PlanLog};
 pub use refused_table::RefusedOutput;
 pub use row_counts::{RowChanges, RowCounts};
 pub use shipping::Shipped;

@@ -5,6 +5,8 @@
 
 mod version;
 
+pub use version::NextRun;
+
 use super::shipping::Shipped;
 use super::{Hold, RefusedOutput, clean, hold, meta_table, progress_table, refused_table, settings, split};
 use crate::event::{BatchId, InputId, OffsetRange, Position, Positions};
@@ -51,6 +53,8 @@ pub struct PlanLog {
     progress: Vec<(BatchId, String)>,
     /// Outputs that were refused; wait for the next transaction, which says that their batch is delivered.
     refused: Vec<RefusedOutput>,
+    /// Whether the next transaction deletes the outputs that were refused.
+    purges_refused: bool,
     /// How far the watermark came when the input was used up; waits for the next transaction.
     settled: Option<Settled>,
     /// Plans that are not in the checkpoint yet are kept.
@@ -83,6 +87,7 @@ impl PlanLog {
             hold: Hold::default(),
             progress: Vec::new(),
             refused: Vec::new(),
+            purges_refused: false,
             settled: None,
             shipped: Shipped::NoCheckpoint,
             is_unsynced: false,
@@ -187,6 +192,11 @@ impl PlanLog {
         self.refused.extend(outputs);
     }
 
+    /// Deletes the outputs that were refused so far, with what is written next: the plan that says so.
+    pub fn purge_refused(&mut self) {
+        self.purges_refused = true;
+    }
+
     /// Calls `each` with every output of a data folder that was refused, oldest first.
     pub fn refused_outputs(folder: &Path, each: impl FnMut(RefusedOutput) -> Result<()>) -> Result<()> {
         let connection = settings::open_read_only(&folder.join("plan.db"))?;
@@ -287,6 +297,7 @@ impl PlanLog {
         hold.write(&path, || self.try_write(&change))?;
         self.progress.clear();
         self.refused.clear();
+        self.purges_refused = false;
         self.is_sound = true;
         self.is_unsynced = false;
         settings::checkpoint_when_long(&self.connection, &path)
@@ -300,6 +311,9 @@ impl PlanLog {
             progress_table::put(&transaction, *batch, record)?;
         }
         self.refused.iter().try_for_each(|refused| refused_table::put(&transaction, refused))?;
+        if self.purges_refused {
+            refused_table::purge(&transaction)?;
+        }
         if let Some(settled) = &self.settled {
             meta_table::set(&transaction, META_SETTLED, serde_json::to_string(settled)?)?;
         }

@@ -41,6 +41,12 @@ pub(super) fn put(connection: &Connection, refused: &RefusedOutput) -> Result<()
     Ok(())
 }
 
+/// Deletes all of them.
+pub(super) fn purge(connection: &Connection) -> Result<()> {
+    connection.prepare_cached("DELETE FROM refused_output")?.execute([])?;
+    Ok(())
+}
+
 /// Calls `each` with every refused output, oldest first.
 pub(super) fn scan(connection: &Connection, mut each: impl FnMut(RefusedOutput) -> Result<()>) -> Result<()> {
     let mut statement = connection.prepare(

@@ -6,19 +6,32 @@
 
 mod append;
 mod block;
+mod bytes;
 mod cache;
+mod commit;
 pub mod decode;
 mod log;
 mod new_event;
+mod notes;
+mod open_partition;
+mod partition;
+mod prepare;
+mod queue;
+mod remembered;
+mod retention;
+mod segment;
+mod segment_header;
 mod settings;
 mod source;
 mod subscription;
+mod writer;
 
 pub use append::{AppendError, AppendRequest, Appended, InvalidEvent, Placed};
 pub use cache::BlockCache;
-pub use log::{Held, Retained, StoredEvent, StreamLog};
+pub use log::{StoredEvent, StreamCounts, StreamLog};
 pub use new_event::{EVENT_DEPTH_MAX, NewEvent, Refusal};
-pub use settings::{Dedup, Retention, StreamLimits, StreamSettings};
+pub use retention::{Held, Retained};
+pub use settings::{Dedup, IDS_REMEMBERED_DEFAULT, PARTITIONS_MAX, Retention, StreamLimits, StreamSettings};
 pub use source::StreamSource;
 pub use subscription::Subscription;
 

@@ -54,6 +54,10 @@ impl NewEvent {
         &self.json
     }
 
+    pub(super) fn into_json(self) -> Vec<u8> {
+        self.json
+    }
+
     /// The id that it brings.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()

@@ -31,10 +31,10 @@ const FLAG_BATCH_QUERY: u32 = 1 << 2;
 pub struct Sandbox {
     store: Store<StoreData>,
     rule: Rule,
-    /// None when the component exports none.
-    migration: Option<Migration>,
     /// With which it computes.
     turn: Arc<Turn>,
+    /// None when the component exports none.
+    migration: Option<Migration>,
     /// What its description allows its answers to be.
     form: Form,
     timeout: TimeoutKind,
@@ -61,10 +61,10 @@ impl Sandbox {
     ) -> Result<Self, CallError> {
         let mut store = new_store(component, limits, context)?;
         let time = CallTime::start(turn, limits);
-        let started = drive(instantiate(component, &mut store), &time, limits);
+        let started = instantiate(component, &mut store, &time, limits);
         let (rule, migration) = started.map_err(|error| explain(&mut store, error))?;
         let Description { form, timeout, .. } = *component.description();
-        let mut sandbox = Sandbox { store, rule, migration, turn: Arc::clone(turn), form, timeout };
+        let mut sandbox = Sandbox { store, rule, turn: Arc::clone(turn), migration, form, timeout };
         sandbox.configure(parameters, &time)?;
         Ok(sandbox)
     }
@@ -195,11 +195,13 @@ fn prepare(
 }
 
 /// An instance of the rule, and its migration when it has one.
-async fn instantiate(
+fn instantiate(
     component: &Component,
     store: &mut Store<StoreData>,
+    time: &CallTime,
+    limits: &Limits,
 ) -> wasmtime::Result<(Rule, Option<Migration>)> {
-    let instance = component.pre().instantiate_async(&mut *store).await?;
+    let instance = drive(component.pre().instantiate_async(&mut *store), time, limits)?;
     let rule = component.indices().load(&mut *store, &instance)?;
     let migration = component.migration().map(|indices| indices.load(&mut *store, &instance)).transpose()?;
     Ok((rule, migration))
@@ -209,7 +211,7 @@ async fn instantiate(
 pub(super) fn describe(component: &Component, limits: &Limits, context: &BatchContext) -> Result<Vec<u8>, CallError> {
     let mut store = new_store(component, limits, context)?;
     let time = CallTime::start(&Arc::default(), limits);
-    let started = drive(instantiate(component, &mut store), &time, limits);
+    let started = instantiate(component, &mut store, &time, limits);
     let (rule, _) = started.map_err(|error| explain(&mut store, error))?;
     let described = drive(rule.keyfold_rule_state_function().call_describe(&mut store), &time, limits);
     described.map_err(|error| explain(&mut store, error))

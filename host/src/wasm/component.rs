@@ -54,7 +54,12 @@ pub fn digest_of(bytes: &[u8]) -> String {
 impl Loader {
     /// Everything needed to load components.
     pub fn new(limits: Limits, cache: Cache, compiler: Compiler) -> Result<Self> {
-        Ok(Loader { engine: Engine::new(&limits)?, cache, compiler, limits })
+        Ok(Self::with_engine(Engine::new(&limits)?, limits, cache, compiler))
+    }
+
+    /// The same on an engine that others load components for as well: instances of all of them share its pool.
+    pub fn with_engine(engine: Engine, limits: Limits, cache: Cache, compiler: Compiler) -> Self {
+        Loader { engine, cache, compiler, limits }
     }
 
     /// Loads a component or a core module, checks it against the contract, and asks it to describe itself.

@@ -17,6 +17,9 @@ pub(super) const TABLES_MAX: u32 = 16;
 pub(super) const TABLE_ELEMENTS_MAX: usize = 20_000;
 /// Instances alive at once: a few for each worker thread. Each slot reserves address space, not memory.
 pub const INSTANCES_MAX: u32 = 32;
+/// Instances alive at once in a process with many rules. A slot reserves some 33 GiB of address space, so this is a quarter of what
+/// there is.
+pub const INSTANCES_MAX_SERVICE: u32 = 1000;
 
 /// wasmtime, configured for untrusted code and equal results.
 #[derive(Clone)]
@@ -27,8 +30,13 @@ pub struct Engine {
 impl Engine {
     /// The engine that runs rules. Falls back to allocating on demand when the pool cannot be had.
     pub fn new(limits: &Limits) -> Result<Self> {
+        Self::for_instances(limits, INSTANCES_MAX)
+    }
+
+    /// The same for so many instances alive at once.
+    pub fn for_instances(limits: &Limits, instances: u32) -> Result<Self> {
         let mut config = config();
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits, instances)));
         if let Ok(engine) = wasmtime::Engine::new(&config) {
             return Ok(Engine { engine });
         }
@@ -84,13 +92,13 @@ fn config() -> Config {
     config
 }
 
-fn pool(limits: &Limits) -> PoolingAllocationConfig {
+fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(INSTANCES_MAX)
-        .total_core_instances(INSTANCES_MAX * CORE_INSTANCES_MAX)
-        .total_memories(INSTANCES_MAX * MEMORIES_MAX)
-        .total_tables(INSTANCES_MAX * TABLES_MAX)
-        .total_stacks(INSTANCES_MAX)
+    pool.total_component_instances(instances)
+        .total_core_instances(instances * CORE_INSTANCES_MAX)
+        .total_memories(instances * MEMORIES_MAX)
+        .total_tables(instances * TABLES_MAX)
+        .total_stacks(instances)
         .total_gc_heaps(0)
         .max_core_instances_per_component(CORE_INSTANCES_MAX)
         .max_memories_per_component(MEMORIES_MAX)

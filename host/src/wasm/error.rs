@@ -37,10 +37,10 @@ pub enum Reason {
     InvalidProgress,
     /// The state's schema is not one that the rule reads.
     UnreadableState,
-    /// The rule did not rewrite the state of an older schema.
-    MigrationFailed,
     /// So many groups of the batch had failed that the rule was not called for this one.
     RuleFailing,
+    /// The rule did not rewrite the state of an older schema.
+    MigrationFailed,
 }
 
 impl fmt::Display for Reason {

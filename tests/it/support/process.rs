@@ -53,11 +53,16 @@ impl Process {
 
     /// Whether it has said this on standard error so far.
     pub fn has_said(&self, part: &str) -> bool {
+        self.said().contains(part)
+    }
+
+    /// What it has said on standard error so far.
+    pub fn said(&self) -> String {
         // The process writes where this file stands, so reading must not move that place.
         let length = self.stderr.metadata().expect("an open file can be asked").len();
         let mut text = vec![0; length as usize];
         self.stderr.read_exact_at(&mut text, 0).expect("the file only grows");
-        String::from_utf8_lossy(&text).contains(part)
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// Whether it is still running.

@@ -11,9 +11,10 @@ use crate::support::{few, folder};
 use keyfold::fault::POINTS;
 use keyfold::host::{Control, StateChoice, Trigger};
 use keyfold::limits::Limits;
+use keyfold::runner::planned_version;
 use keyfold::sink::FilesSink;
-use keyfold::state::PlanLog;
 use keyfold::wasm::component::digest_of;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +50,8 @@ fn begin(work: &Path) {
 fn a_host_that_swaps_plays_in_the_scene_that_it_is_told() {
     let (Ok(work), Ok(choice)) = (std::env::var(SCENE), std::env::var(CHOICE)) else { return };
     let mut stream = of_scene(Path::new(&work));
-    let is_known = PlanLog::version(&stream.data).unwrap() == Some(digest_of(&second()));
+    let planned = planned_version(&stream.data).unwrap();
+    let is_known = planned.is_some_and(|planned| planned.digest == digest_of(&second()));
     if is_known {
         stream.component = second();
     }
@@ -83,6 +85,8 @@ fn a_crash_at_any_point_of_a_swap_changes_nothing_that_anybody_can_see() {
         let (met, ended) = play(undisturbed.path(), choice, "trace");
         assert!(ended, "{met}");
         let expected = of_scene(undisturbed.path());
+        let schemas: BTreeSet<u64> = expected.states().iter().filter_map(|row| row["schema"].as_u64()).collect();
+        assert_eq!(schemas.len(), if choice == "drain" { 2 } else { 1 }, "{choice}: {schemas:?}");
         let times = |point: &str| met.lines().filter(|line| *line == format!("fault point {point}")).count();
         for point in ["activation-begin", "activation-written", "activation-told"] {
             assert_eq!(times(point), 1, "{point}");

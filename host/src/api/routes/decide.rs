@@ -8,7 +8,6 @@ use crate::service::model::Decision;
 use crate::service::{Caller, Service};
 use axum::Json;
 use axum::extract::{Path, State};
-use serde_json::{Map, Value};
 
 /// Put one event through a rule and hear what it says.
 ///

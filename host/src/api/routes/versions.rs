@@ -10,7 +10,8 @@ use crate::service::model::Version;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Multipart, Path, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
+use futures_util::FutureExt;
 use utoipa::ToSchema;
 
 /// Room for the boundaries and headers of a form around the component.
@@ -65,6 +66,14 @@ async fn component_of(form: Request) -> Result<Bytes, Problem> {
         Ok(Some(_)) => Err(malformed("it has more than one part".to_owned())),
         Err(error) => Err(malformed(error.body_text())),
     }
+}
+
+/// The bytes of the component in a form that is all in memory; none when it is no such form.
+pub fn component_in_form(content_type: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut form = Request::new(bytes.to_vec().into());
+    form.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_str(content_type).ok()?);
+    // Nothing has to be waited for.
+    component_of(form).now_or_never()?.ok().map(Vec::from)
 }
 
 /// A form with a component.

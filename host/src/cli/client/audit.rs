@@ -19,8 +19,10 @@ pub const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Subcommand)]
 pub enum AuditCommand {
     /// List the newest entries
+    #[command(after_help = "Examples:\n  keyfold audit ls --limit 20")]
     Ls(LsArgs),
     /// Print all entries, one line of JSON for each
+    #[command(after_help = "Examples:\n  keyfold audit export --after 1000 > audit.jsonl")]
     Export(ExportArgs),
 }
 

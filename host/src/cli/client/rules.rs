@@ -22,22 +22,31 @@ pub const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Subcommand)]
 pub enum RulesCommand {
     /// List the rules and what they do now
+    #[command(after_help = "Examples:\n  keyfold rules ls --json | jq -r .name")]
     Ls(LsArgs),
     /// Show a rule with its manifest
+    #[command(after_help = "Examples:\n  keyfold rules show fraud-session")]
     Show(NameArgs),
     /// List the versions of a rule, and how far their checks are
+    #[command(after_help = "Examples:\n  keyfold rules versions fraud-session")]
     Versions(NameArgs),
     /// List what ran when, and who let it
+    #[command(after_help = "Examples:\n  keyfold rules activations fraud-session")]
     Activations(NameArgs),
     /// Show what the last batches did, with Spark's field names
+    #[command(after_help = "Examples:\n  keyfold rules progress fraud-session | jq .numInputRows")]
     Progress(NameArgs),
     /// Show the state of a key
+    #[command(after_help = "Examples:\n  keyfold rules state fraud-session --key u000123")]
     State(StateArgs),
     /// Stop a rule at the end of its batch; it keeps its states and its place
+    #[command(after_help = "Examples:\n  keyfold rules pause fraud-session")]
     Pause(NameArgs),
     /// Let a rule go on that was paused or quarantined
+    #[command(after_help = "Examples:\n  keyfold rules resume fraud-session")]
     Resume(NameArgs),
     /// Delete a rule with its states
+    #[command(after_help = "Examples:\n  keyfold rules rm fraud-session --drain 30m --yes")]
     Rm(RmArgs),
 }
 

@@ -24,16 +24,22 @@ const SEND_BYTES: usize = 1024 * 1024;
 #[derive(Debug, clap::Subcommand)]
 pub enum StreamsCommand {
     /// List the streams
+    #[command(after_help = "Examples:\n  keyfold streams ls")]
     Ls(LsArgs),
     /// Show a stream, its partitions, and who reads it
+    #[command(after_help = "Examples:\n  keyfold streams show payments")]
     Show(NameArgs),
     /// Make a stream, or change its settings
+    #[command(after_help = "Examples:\n  keyfold streams create payments --id /payment_id --retention-age 7d")]
     Create(CreateArgs),
     /// Send events: files of JSON lines, or - for standard input. Each is on the server's disk before the next request
+    #[command(after_help = "Examples:\n  keyfold streams send payments monday.jsonl tuesday.jsonl")]
     Send(SendArgs),
     /// Read events back, one line of JSON for each
+    #[command(after_help = "Examples:\n  keyfold streams read payments --from 0 --limit 10")]
     Read(ReadArgs),
     /// Delete a stream with its events
+    #[command(after_help = "Examples:\n  keyfold streams rm payments --yes")]
     Rm(RmArgs),
 }
 

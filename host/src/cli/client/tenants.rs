@@ -21,16 +21,22 @@ pub const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Subcommand)]
 pub enum TenantsCommand {
     /// List all tenants
+    #[command(after_help = "Examples:\n  keyfold tenants ls")]
     Ls(LsArgs),
     /// Show a tenant with its quotas and what it uses
+    #[command(after_help = "Examples:\n  keyfold tenants show acme")]
     Show(NameArgs),
     /// Make a tenant
+    #[command(after_help = "Examples:\n  keyfold tenants create acme --quota rules=20")]
     Create(QuotaArgs),
     /// Change a tenant's quotas; what is not named stays
+    #[command(after_help = "Examples:\n  keyfold tenants set acme --quota cpu=0.5")]
     Set(QuotaArgs),
     /// Make a token for a tenant and print its secret, this once
+    #[command(after_help = "Examples:\n  keyfold tenants token acme boss --role admin > boss.token")]
     Token(TokenForArgs),
     /// Delete a tenant with all its rules, streams and states
+    #[command(after_help = "Examples:\n  keyfold tenants rm acme --yes")]
     Rm(RmArgs),
 }
 

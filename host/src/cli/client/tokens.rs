@@ -18,12 +18,16 @@ pub const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Subcommand)]
 pub enum TokensCommand {
     /// List the tenant's tokens, without their secrets
+    #[command(after_help = "Examples:\n  keyfold tokens ls")]
     Ls(LsArgs),
     /// Make a token and print its secret, this once
+    #[command(after_help = "Examples:\n  keyfold tokens create ci --role operator --expires-in 30d > ci.token")]
     Create(CreateArgs),
     /// Give a token a new secret
+    #[command(after_help = "Examples:\n  keyfold tokens rotate ci --grace 5m > ci.token")]
     Rotate(RotateArgs),
     /// End a token: what it has open ends, too
+    #[command(after_help = "Examples:\n  keyfold tokens revoke ci")]
     Revoke(RevokeArgs),
 }
 

@@ -4,6 +4,7 @@ use super::{META_BATCH, META_ROW_COUNTS, META_ROWS, PartitionDb, Thresholds};
 use crate::event::{BatchId, KeyGroup};
 use crate::fault;
 use crate::group::TimeoutClock;
+use crate::imports::LettersToPurge;
 use crate::state::delta::{self, DeltaBuilder};
 use crate::state::fold::Fold;
 use crate::state::overlay::ROW_BYTES;
@@ -34,6 +35,8 @@ pub struct Commit<'a> {
     pub dead_letters: &'a [DeadLetter],
     /// Dead letters of this partition whose events run again in this batch: the batch and the number of each.
     pub re_driven: &'a [(BatchId, u64)],
+    /// Dead letters of earlier batches that are deleted.
+    pub purges: &'a [LettersToPurge],
     /// Outputs up to this batch are delivered, and leave the outbox.
     pub delivered: Option<BatchId>,
     /// What is not in the checkpoint yet stays, delivered or not.
@@ -85,6 +88,9 @@ impl PartitionDb {
             shipping::note_deleted(&transaction, needless)?;
         }
         fault::point("commit-outbox");
+        for which in commit.purges {
+            dead_letter_table::purge(&transaction, batch, which)?;
+        }
         dead_letter_table::insert(&transaction, batch, commit.dead_letters)?;
         for &letter in commit.re_driven {
             dead_letter_table::mark_re_driven(&transaction, letter, batch)?;

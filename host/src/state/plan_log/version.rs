@@ -2,7 +2,9 @@
 
 use super::{LAST_PLAN, PlanLog, read_plans};
 use crate::description::Description;
-use crate::plan::Activated;
+use crate::event::BatchId;
+use crate::generation::Generation;
+use crate::plan::{Activated, Plan};
 use crate::state::{clean, hold, meta_table, settings};
 use anyhow::{Context, Result};
 use rusqlite::Connection;
@@ -11,6 +13,17 @@ use std::path::Path;
 pub(super) const META_DESCRIPTION: &str = "description";
 /// An activation that came after the last plan; what it says holds until a plan says more.
 const META_ACTIVATED: &str = "activated";
+
+/// What the next batch runs with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextRun {
+    /// The component.
+    pub digest: String,
+    /// The generation of the rows that it writes.
+    pub generation: Generation,
+    /// The first batch that runs with it, of those whose plans are kept.
+    pub since: BatchId,
+}
 
 impl PlanLog {
     /// Keeps what the rule says of itself, so that its states can be read without it.
@@ -46,16 +59,38 @@ impl PlanLog {
         found.map(|text| serde_json::from_str(&text).context("failed to read the rule's description")).transpose()
     }
 
-    /// The digest of the version that a data folder runs: that of the last plan, or of the activation after it. None before the first.
-    pub fn version(folder: &Path) -> Result<Option<String>> {
+    /// What the next batch of a data folder runs with, as its plans and an activation after them say; none when there is neither.
+    pub fn running(folder: &Path) -> Result<Option<NextRun>> {
         let path = folder.join("plan.db");
-        let connection = if path.exists() { settings::open_read_only(&path)? } else { None };
-        let Some(connection) = connection else { return Ok(None) };
-        let last = read_plans(&connection, LAST_PLAN, 0)?.pop();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let Some(connection) = settings::open_read_only(&path)? else { return Ok(None) };
+        let mut statement = connection.prepare("SELECT plan FROM plan ORDER BY batch DESC")?;
+        let mut rows = statement.query([])?;
+        let mut runs: Option<NextRun> = None;
+        let mut last = None;
+        while let Some(row) = rows.next()? {
+            let plan: Plan = serde_json::from_str(row.get_ref(0)?.as_str()?).context("failed to read a plan")?;
+            last.get_or_insert(plan.batch);
+            let run = runs.get_or_insert(NextRun {
+                digest: plan.digest.clone(),
+                generation: plan.generation,
+                since: plan.batch,
+            });
+            if run.digest != plan.digest || run.generation != plan.generation {
+                break;
+            }
+            run.since = plan.batch;
+        }
         let activated: Option<String> = meta_table::get(&connection, META_ACTIVATED)?;
-        let activated: Option<Activated> = activated.map(|text| serde_json::from_str(&text)).transpose()?;
-        let after_last = activated.filter(|activated| activated.after == last.as_ref().map(|last| last.batch));
-        Ok(after_last.map(|activated| activated.digest).or(last.map(|last| last.digest)))
+        let activated = activated.map(|text| serde_json::from_str::<Activated>(&text)).transpose()?;
+        Ok(match activated.filter(|activated| activated.after == last) {
+            Some(Activated { digest, generation, .. }) => {
+                Some(NextRun { digest, generation, since: BatchId(last.map_or(0, |last| last.0 + 1)) })
+            }
+            None => runs,
+        })
     }
 }
 
