@@ -154,6 +154,7 @@ impl Store for DeltaAndFold {
             dead_letters: &[],
             delivered: None,
             re_driven: &[],
+            purges: &[],
             shipped: Shipped::NoCheckpoint,
             thresholds: Thresholds { processing_time: None, event_time: None },
         })?;

@@ -610,7 +610,7 @@ pub struct LettersTaken {
 }
 
 /// A line of the audit.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
     /// Its number, from 1.
     pub seq: u64,

@@ -3,7 +3,7 @@
 use super::activations::{Wanted, not_draining};
 use super::deed::Deed;
 use super::manifest::{self, CheckedManifest, CheckedOutput};
-use super::model::{self, Manifest, Rule, RuleState, RuleStatus, StreamSettings, VersionName};
+use super::model::{self, Manifest, Quotas, Rule, RuleState, RuleStatus, StreamSettings, VersionName};
 use super::registry::{StreamEntry, TenantEntry};
 use super::rule_entry::{Declared, Draining, Known, RuleEntry, Starts, path_of};
 use super::tokens::{later, parsed};
@@ -22,6 +22,13 @@ impl Service {
     /// Reads a manifest, and tells which of its fields is wrong.
     pub fn parse_manifest(json: &[u8]) -> Answer<Manifest> {
         manifest::parse(json)
+    }
+
+    /// Reads the manifest of a rule of this name, and checks all that can be checked without the tenant's streams.
+    pub fn check_manifest(name: &str, json: &[u8], quotas: &Quotas) -> Answer<Manifest> {
+        let manifest = manifest::parse(json)?;
+        CheckedManifest::new(name, &manifest, quotas, false)?;
+        Ok(manifest)
     }
 
     /// Makes a rule, or changes what can be changed of it. A change of parameters or limits takes effect as an activation.

@@ -70,8 +70,9 @@ impl<'w> Commit<'w> {
                 Some(known) if known.has(partition) => repeat(known, partition, &events, &mut appended),
                 _ if self.is_there(request, partition) => appended.duplicates += events.len() as u64,
                 _ => {
-                    appended.repeated = false;
+                    let before = appended.accepted;
                     self.add_to(partition, &events, request, &mut appended);
+                    appended.repeated &= appended.accepted == before;
                 }
             }
         }

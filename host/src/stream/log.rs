@@ -387,7 +387,7 @@ fn written_part(found: &open_partition::Found) -> WrittenPart {
     let of_header = part.active.iter().flat_map(|segment| segment.header.producers.clone()).collect::<Vec<_>>();
     let of_blocks = found.last_notes.iter().flat_map(|notes: &Notes| &notes.producers);
     of_header.iter().chain(of_blocks).for_each(|note| part.remember_producer(note));
-    (part.ids, part.requests) = (found.ids, found.requests);
+    (part.ids, part.requests, part.last_received) = (found.ids, found.requests, found.last_received);
     part
 }
 

@@ -20,7 +20,7 @@ pub(super) struct SegmentHeader {
     pub salt: u64,
     /// Where the segment begins in the partition.
     pub start: Position,
-    /// When it was made; no event before it is younger.
+    /// When the last event before it was taken, or the first one of all: none before it is younger, and none in it is older.
     pub created: Millis,
     /// How many ids were noted in the partition before.
     pub ids_before: u64,

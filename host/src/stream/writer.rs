@@ -36,6 +36,8 @@ pub(super) struct WrittenPart {
     /// The segment that is written to; none before the first event.
     pub active: Option<Arc<Segment>>,
     pub end: Position,
+    /// When the last event was taken.
+    pub last_received: Millis,
     /// The last batch of each producer.
     pub producers: HashMap<String, u64>,
     /// How many ids and requests were noted.
@@ -88,6 +90,7 @@ impl Writer {
             commit.segment.grow(commit.end_at, commit.places.iter().copied());
             let part = &mut self.parts[commit.partition as usize];
             part.end = commit.part.end;
+            part.last_received = commit.part.blocks.last().map_or(part.last_received, |(block, _)| block.received);
             for (block, notes) in &commit.part.blocks {
                 part.remember(notes);
                 self.remembered.add(commit.partition, EventNumber(block.start.line), notes);
@@ -166,7 +169,7 @@ impl WrittenPart {
         let header = SegmentHeader {
             salt: RandomState::new().build_hasher().finish(),
             start: self.end,
-            created: now,
+            created: if self.end.line == 0 { now } else { self.last_received },
             ids_before: self.ids,
             requests_before: self.requests,
             producers,

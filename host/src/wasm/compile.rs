@@ -100,15 +100,20 @@ pub fn child_main(memory_bytes_max: u64, cpu_seconds_max: u64) -> Result<()> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).context("failed to read the component")?;
     let engine = Engine::for_compiling()?;
+    let component = checked(&engine, bytes)?;
+    let code = engine.engine.precompile_component(&component).map_err(anyhow::Error::from)?;
+    std::io::stdout().lock().write_all(&code).context("failed to hand over the compiled code")
+}
+
+/// What can be compiled: a component, or a core module that is valid and has become one.
+pub fn checked(engine: &Engine, bytes: Vec<u8>) -> Result<Vec<u8>> {
     if bytes.starts_with(CORE_MODULE_HEADER) {
         // What wraps a module into a component trusts it, and panics when a part of it is missing.
         wasmtime::Module::validate(&engine.engine, &bytes)
             .map_err(anyhow::Error::from)
             .context("this file is damaged, or uses a proposal that is switched off")?;
     }
-    let component = to_component(bytes)?;
-    let code = engine.engine.precompile_component(&component).map_err(anyhow::Error::from)?;
-    std::io::stdout().lock().write_all(&code).context("failed to hand over the compiled code")
+    to_component(bytes)
 }
 
 /// A core module becomes a component; a component stays as it is.

@@ -2,15 +2,19 @@
 
 use keyfold::api::component_in_form;
 use keyfold::description::Description;
-use keyfold::wasm::compile::to_component;
+use keyfold::wasm::Engine;
+use keyfold::wasm::compile::checked;
+use std::sync::OnceLock;
 
-/// A component begins so; what is taken for one must.
-const COMPONENT: [u8; 8] = *b"\0asm\x0d\0\x01\0";
+/// A core module begins so, and is no longer one when it is taken.
+const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
 /// Whatever the bytes are: no panic, and what is accepted is what it should be.
 pub fn check(bytes: &[u8]) {
-    if let Ok(component) = to_component(bytes.to_vec()) {
-        assert!(component.starts_with(&COMPONENT[..4]), "it is WebAssembly");
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    let engine = ENGINE.get_or_init(|| Engine::for_compiling().expect("wasmtime starts"));
+    if let Ok(component) = checked(engine, bytes.to_vec()) {
+        assert!(!component.starts_with(MODULE), "a module has become a component");
     }
     if let Ok(description) = Description::parse(bytes) {
         assert!(!description.name.is_empty() && description.state_schema >= 1);

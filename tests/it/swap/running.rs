@@ -158,6 +158,15 @@ fn a_busy_host_swaps_between_two_batches_and_loses_and_doubles_nothing() {
     }
 }
 
+/// Stops a run also when the test fails, which would else wait for it.
+struct StopAtEnd<'s>(&'s AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Shows the longest time between two batches around the swap beside an ordinary batch. No time is asserted: machines differ.
 fn say_gaps(watch: &Watch, swapped: u64, state: StateChoice) {
     let gap = |pair: &[(u64, Instant)]| (pair[1].0, pair[1].1 - pair[0].1);
@@ -189,6 +198,7 @@ fn an_idle_host_swaps_at_once_and_sweeps_while_nothing_comes() {
         }
     }
     std::thread::scope(|scope| {
+        let _end = StopAtEnd(&stop);
         let running = scope.spawn(|| host.run(&mut source, Trigger::Follow, &stop, &mut Left(&left)));
         wait_until("the input is read", || stream.committed().iter().all(Option::is_some));
         let swapped = ask(&control, &loader, &second(), StateChoice::Migrate).join().unwrap().unwrap();

@@ -1,0 +1,12 @@
+//! Streams: what was answered stays, once, in its order, whatever happens to the process and the disk.
+
+mod appending;
+mod crashes;
+mod damage;
+mod disk;
+mod known_again;
+mod reading;
+mod retention;
+mod scene;
+mod speed;
+mod torn;
