@@ -14,7 +14,6 @@ const PAGE: u64 = 1000;
 pub const EXAMPLES: &str = "Examples:
   keyfold audit ls --limit 20
   keyfold audit export > audit.jsonl
-  keyfold audit verify server
   keyfold audit export --after 1000 | jq -r .action | sort | uniq -c
   keyfold audit verify server";
 
@@ -54,7 +53,7 @@ pub struct ExportArgs {
 pub fn audit(command: &AuditCommand) -> Result<()> {
     match command {
         AuditCommand::Ls(args) => ls(args),
-        AuditCommand::Verify(args) => audit::verify(args),
+        AuditCommand::Verify(args) => verify(args),
         AuditCommand::Export(ExportArgs { after, connect }) => {
             each(&connect.connect()?, *after, |entry| shown::line(&entry))
         }
