@@ -57,7 +57,6 @@ pub fn audit(command: &AuditCommand) -> Result<()> {
         AuditCommand::Export(ExportArgs { after, connect }) => {
             each(&connect.connect()?, *after, |entry| shown::line(&entry))
         }
-        AuditCommand::Verify(args) => verify(args),
     }
 }
 
