@@ -8,6 +8,8 @@ mod answers;
 use answers::{Row, check, columns_of, mutate};
 use arbitrary::Arbitrary;
 use keyfold::description::TimeoutKind;
+use keyfold::limits::Limits;
+use keyfold::wasm::Migrated;
 use keyfold::wasm::answer::AnswerColumns;
 use libfuzzer_sys::fuzz_target;
 
@@ -31,6 +33,8 @@ enum Answer {
     Changed(Vec<Group>, Vec<(u8, u8, u32)>),
     /// Any columns.
     Any(Columns, u8),
+    /// States that were migrated: the bytes, the ends, and how many were to be.
+    Migrated(Vec<u8>, Vec<u32>, u8),
 }
 
 #[derive(Debug, Arbitrary)]
@@ -76,8 +80,26 @@ fuzz_target!(|input: Input| {
         Answer::Any(columns, groups) => {
             check(&answer_columns(columns), groups.into(), timeout);
         }
+        Answer::Migrated(states, ends, count) => check_migrated(states, ends, count.into()),
     }
 });
+
+/// What is accepted is all of the bytes, each state after the one before.
+fn check_migrated(states: Vec<u8>, ends: Vec<u32>, count: usize) {
+    let limits = Limits { state_bytes_max: 64, ..Limits::default() };
+    let Ok(migrated) = Migrated::check(states.clone(), ends.clone(), count, &limits) else { return };
+    assert_eq!(ends.len(), count);
+    let mut start = 0;
+    for (number, end) in ends.into_iter().enumerate() {
+        let state = &states[start..end as usize];
+        match migrated.state(number) {
+            Ok(found) => assert_eq!(found, state),
+            Err(_) => assert!(state.len() > 64),
+        }
+        start = end as usize;
+    }
+    assert_eq!(start, states.len());
+}
 
 fn row(group: Group) -> Row {
     let Group { verdict, state, timeout_clock, timeout_ms, outputs, error } = group;

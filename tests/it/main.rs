@@ -23,6 +23,7 @@ mod recovery;
 mod runner;
 mod sandbox;
 mod scenarios;
+mod service;
 mod several_inputs;
 mod sinks;
 mod sources;

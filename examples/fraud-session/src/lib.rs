@@ -16,13 +16,12 @@ mod parameters;
 mod state;
 
 pub use event::{Event, Input, Payment};
-pub use machine::Transition;
+pub use machine::{Machine, Transition};
 pub use output::Output;
 pub use parameters::{Limits, Parameters};
 pub use state::{Case, Clock, Deadline, Evidence, Row, Session, Stage, Suspicion, Tombstone};
 
 use keyfold_sdk::prelude::*;
-use machine::Machine;
 
 /// The rule.
 pub struct FraudSession {
@@ -68,34 +67,38 @@ impl Rule for FraudSession {
         // Also after events: their deadlines may lie before this batch's watermark, and nobody would come back for them
         // before it moves again. No event before the watermark can follow, so nothing is decided too early.
         row.stage = machine.pass_deadlines(row.stage, watermark_ms)?;
-        self.keep(&row, state)
+        keep(&row, row.stage.deadline(&self.limits), state)
     }
 }
 
-impl FraudSession {
-    /// Stores the row with the one timeout of its stage. Every call clears the timeout, so every call sets it again.
-    fn keep(&self, row: &Row, state: &mut GroupState<Row>) -> Result<()> {
-        let Some(deadline) = row.stage.deadline(&self.limits) else {
-            if state.exists() {
-                state.remove();
-            }
-            return Ok(());
-        };
-        state.update(row)?;
-        // A deadline has passed at its own time, and the host fires strictly after the timeout: hence one less.
-        let timeout_ms = deadline.at.saturating_sub(1);
-        match deadline.clock {
-            // Not before the watermark and above 0, else the host refuses it. A deadline that is still ahead is after the
-            // watermark, so this moves only the deadlines of events with absurd times.
-            Clock::Event => state.set_timeout_timestamp(timeout_ms.max(state.current_watermark_ms()?).max(1))?,
-            // The state holds the absolute time, the host wants what is left of it: at least 1 ms.
-            Clock::Wall => {
-                let left_ms = timeout_ms.saturating_sub(state.current_processing_time_ms());
-                state.set_timeout_duration(left_ms.max(1))?;
-            }
+/// Stores the row with the one timeout of its stage, or nothing when that has none. Every call clears the timeout, so every call sets
+/// it again.
+pub fn keep<S: Serialize + serde::de::DeserializeOwned>(
+    row: &S,
+    deadline: Option<Deadline>,
+    state: &mut GroupState<S>,
+) -> Result<()> {
+    let Some(deadline) = deadline else {
+        if state.exists() {
+            state.remove();
         }
-        Ok(())
+        return Ok(());
+    };
+    state.update(row)?;
+    // A deadline has passed at its own time, and the host fires strictly after the timeout: hence one less.
+    let timeout_ms = deadline.at.saturating_sub(1);
+    match deadline.clock {
+        // Not before the watermark and above 0, else the host refuses it. A deadline that is still ahead is after the
+        // watermark, so this moves only the deadlines of events with absurd times.
+        Clock::Event => state.set_timeout_timestamp(timeout_ms.max(state.current_watermark_ms()?).max(1))?,
+        // The state holds the absolute time, the host wants what is left of it: at least 1 ms.
+        Clock::Wall => {
+            let left_ms = timeout_ms.saturating_sub(state.current_processing_time_ms());
+            state.set_timeout_duration(left_ms.max(1))?;
+        }
     }
+    Ok(())
 }
 
+#[cfg(feature = "rule")]
 keyfold_sdk::export!(FraudSession);

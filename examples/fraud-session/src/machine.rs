@@ -16,11 +16,15 @@ pub struct Transition {
 
 /// The machine during one call for one user.
 pub struct Machine<'c> {
+    /// What is allowed.
     pub limits: &'c Limits,
+    /// The user.
     pub user_id: &'c str,
     /// Processing time.
     pub now_ms: i64,
+    /// Where it writes.
     pub out: &'c mut Outputs<Output>,
+    /// Who is told of each transition.
     pub observer: &'c dyn Fn(&Transition),
 }
 

@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand. Results go to standard output, everything else to standard error.
 
+mod audit;
 mod backup;
 mod build;
 mod bytes_bar;

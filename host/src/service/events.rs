@@ -44,6 +44,9 @@ impl Service {
             let message = format!("there is no partition {}: the stream has {}", query.partition, starts.len());
             return Err(ServiceError::invalid_field("partition", message));
         };
+        if query.limit == Some(0) {
+            return Err(ServiceError::invalid_field("limit", "limit is 0: it must be at least 1"));
+        }
         let from = query.from.unwrap_or(0).max(start.line);
         let limit = query.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX);
         let limit = ReadLimit { records_max: limit, bytes_max: READ_BYTES_MAX };

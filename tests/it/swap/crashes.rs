@@ -14,6 +14,7 @@ use keyfold::limits::Limits;
 use keyfold::runner::planned_version;
 use keyfold::sink::FilesSink;
 use keyfold::wasm::component::digest_of;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -84,6 +85,8 @@ fn a_crash_at_any_point_of_a_swap_changes_nothing_that_anybody_can_see() {
         let (met, ended) = play(undisturbed.path(), choice, "trace");
         assert!(ended, "{met}");
         let expected = of_scene(undisturbed.path());
+        let schemas: BTreeSet<u64> = expected.states().iter().filter_map(|row| row["schema"].as_u64()).collect();
+        assert_eq!(schemas.len(), if choice == "drain" { 2 } else { 1 }, "{choice}: {schemas:?}");
         let times = |point: &str| met.lines().filter(|line| *line == format!("fault point {point}")).count();
         for point in ["activation-begin", "activation-written", "activation-told"] {
             assert_eq!(times(point), 1, "{point}");

@@ -25,7 +25,7 @@ pub struct ActivateArgs {
 
     /// The version: its digest, the beginning of it, or what the component calls its version
     #[arg(value_name = "VERSION")]
-    version: String,
+    component: String,
 
     #[command(flatten)]
     state: StateArgs,
@@ -61,7 +61,7 @@ pub struct StateArgs {
 
 /// Activates a version.
 pub fn activate(args: &ActivateArgs) -> Result<()> {
-    let body = Activate { version: args.version.clone(), state: args.state.state };
+    let body = Activate { version: args.component.clone(), state: args.state.state };
     let request = args.connect.connect()?;
     let record = request.request(Method::POST, ["rules", &args.rule, "activate"]).json(&body)?.answer()?;
     said(args.connect.json, &args.rule, &record)

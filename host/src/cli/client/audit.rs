@@ -1,7 +1,8 @@
-//! `keyfold audit ls` and `export`: who did what, as the server has it.
+//! `keyfold audit`: who did what, as the server has it. `verify` asks no server, and is elsewhere.
 
 use super::connection::{ConnectArgs, Connection};
 use super::shown;
+use crate::cli::audit::{VerifyAuditArgs, verify};
 use anyhow::Result;
 use keyfold::service::model::AuditEntry;
 use reqwest::Method;
@@ -13,7 +14,8 @@ const PAGE: u64 = 1000;
 pub const EXAMPLES: &str = "Examples:
   keyfold audit ls --limit 20
   keyfold audit export > audit.jsonl
-  keyfold audit export --after 1000 | jq -r .action | sort | uniq -c";
+  keyfold audit export --after 1000 | jq -r .action | sort | uniq -c
+  keyfold audit verify server";
 
 /// What to do with the audit.
 #[derive(Debug, clap::Subcommand)]
@@ -24,6 +26,7 @@ pub enum AuditCommand {
     /// Print all entries, one line of JSON for each
     #[command(after_help = "Examples:\n  keyfold audit export --after 1000 > audit.jsonl")]
     Export(ExportArgs),
+    Verify(VerifyAuditArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,6 +53,7 @@ pub struct ExportArgs {
 pub fn audit(command: &AuditCommand) -> Result<()> {
     match command {
         AuditCommand::Ls(args) => ls(args),
+        AuditCommand::Verify(args) => verify(args),
         AuditCommand::Export(ExportArgs { after, connect }) => {
             each(&connect.connect()?, *after, |entry| shown::line(&entry))
         }

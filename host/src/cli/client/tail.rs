@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   keyfold tail fraud-session | jq .output
-  keyfold tail fraud-session --log
+  keyfold tail fraud-session --log-lines
   keyfold tail --stream payments --from-start --limit 10")]
 pub struct TailArgs {
     /// The rule
@@ -20,14 +20,14 @@ pub struct TailArgs {
 
     /// What it logs instead of what it puts out
     #[arg(long, conflicts_with = "stream")]
-    log: bool,
+    log_lines: bool,
 
     /// A stream instead of a rule
     #[arg(long, value_name = "STREAM")]
     stream: Option<String>,
 
     /// Also what is there already, beginning with the oldest
-    #[arg(long, conflicts_with = "log")]
+    #[arg(long, conflicts_with = "log_lines")]
     from_start: bool,
 
     /// End after so many
@@ -42,7 +42,7 @@ pub struct TailArgs {
 pub fn tail(args: &TailArgs) -> Result<()> {
     let connection = args.connect.connect()?;
     let request = match (&args.rule, &args.stream) {
-        (Some(rule), _) if args.log => connection.request(Method::GET, ["rules", rule, "log"]),
+        (Some(rule), _) if args.log_lines => connection.request(Method::GET, ["rules", rule, "log"]),
         (Some(rule), _) => connection.request(Method::GET, ["rules", rule, "outputs"]),
         (None, stream) => {
             let stream = stream.as_deref().unwrap_or_default();
