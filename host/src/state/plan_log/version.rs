@@ -1,6 +1,6 @@
 //! Which version of the rule runs: what it says of itself, and an activation that no plan names yet.
 
-use super::{LAST_PLAN, PlanLog, read_plans};
+use super::PlanLog;
 use crate::description::Description;
 use crate::event::BatchId;
 use crate::generation::Generation;
