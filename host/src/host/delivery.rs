@@ -65,7 +65,6 @@ impl Host {
         source: &mut dyn Source,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        self.generations.reported(PartitionId(partition), &report);
         let first = self.in_flight.front().map_or(0, |first| first.work.plan.batch.0);
         let place = (batch.0 - first) as usize;
         self.generations.reported(PartitionId(partition), &report);

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Events of so many keys, one second after another.
+/// Events of so many keys, one second after another. The first is not at 0, where the first watermark stands.
 pub(super) fn events(first: usize, count: usize, keys: usize) -> Vec<String> {
-    (first..first + count).map(|number| event(&format!("key-{}", number % keys), number as i64 * 1_000)).collect()
+    (first..first + count).map(|number| event(&format!("key-{}", number % keys), (number as i64 + 1) * 1_000)).collect()
 }
 
 /// The first version over `work/input`.
@@ -60,6 +60,8 @@ struct Interrupted<F> {
     files: FileSource,
     reads_left: usize,
     act: Option<F>,
+    /// Whether the read after that fails.
+    fails: bool,
 }
 
 impl<F: FnOnce() + Send> Source for Interrupted<F> {
@@ -72,6 +74,7 @@ impl<F: FnOnce() + Send> Source for Interrupted<F> {
             && let Some(act) = self.act.take()
         {
             act();
+            anyhow::ensure!(!self.fails, "the disk of the source is gone");
         }
         self.reads_left = self.reads_left.saturating_sub(1);
         self.files.read(limit, batch)
@@ -123,7 +126,7 @@ fn a_busy_host_swaps_between_two_batches_and_loses_and_doubles_nothing() {
         let (control, loader) = (Arc::<Control>::default(), Arc::new(loader(&Limits::default())));
         let asking = Mutex::new(None);
         let act = || *asking.lock().unwrap() = Some(ask(&control, &loader, &second(), state));
-        let mut source = Interrupted { files: stream.source().unwrap(), reads_left: 12, act: Some(act) };
+        let mut source = Interrupted { files: stream.source().unwrap(), reads_left: 12, act: Some(act), fails: false };
         let sink = Box::new(FilesSink::open(&stream.output).unwrap());
         let mut host = stream.open_controlled(sink, Arc::clone(&control), &loader).unwrap();
         let mut watch = Watch::default();
@@ -213,29 +216,38 @@ fn an_idle_host_swaps_at_once_and_sweeps_while_nothing_comes() {
 }
 
 #[test]
-fn what_nobody_can_take_any_more_is_refused() {
+fn an_activation_that_does_not_take_effect_is_refused() {
     let work = folder::fast();
     few::write(&work.path().join("input"), &events(0, 1_000, 10), 1);
     let stream = stream(work.path());
     let (control, loader) = (Arc::<Control>::default(), Arc::new(loader(&Limits::default())));
-    // Another one comes before the host has looked.
+    // Another one comes before anybody has run the host.
     let first = ask(&control, &loader, &second(), StateChoice::Migrate);
-    let other = control.clone();
     let component = Arc::new(loader.load(&second()).unwrap());
-    let activation = Activation {
-        component,
-        parameters: serde_json::json!({}),
-        limits: Limits::default(),
-        state: StateChoice::Fresh,
-    };
-    let second = std::thread::spawn(move || other.activate(activation));
+    let (parameters, limits) = (serde_json::json!({}), Limits::default());
+    let other = control.clone();
+    let asking = std::thread::spawn(move || {
+        other.activate(Activation { component, parameters, limits, state: StateChoice::Fresh })
+    });
     let why = format!("{:#}", first.join().unwrap().expect_err("it was replaced"));
     assert!(why.contains("another activation came"), "{why}");
-    // A run that is stopped before its first batch.
-    let sink = Box::new(FilesSink::open(&stream.output).unwrap());
-    let mut host = stream.open_controlled(sink, Arc::clone(&control), &loader).unwrap();
-    host.run(&mut stream.source().unwrap(), Trigger::AvailableNow, &AtomicBool::new(true), &mut Watch::default())
-        .unwrap();
-    let why = format!("{:#}", second.join().unwrap().expect_err("the run has ended"));
-    assert!(why.contains("the run ended before the activation took effect"), "{why}");
+    // A host that is to stop takes it first, and nobody has to wait for the next run.
+    let open = || {
+        let sink = Box::new(FilesSink::open(&stream.output).unwrap());
+        stream.open_controlled(sink, Arc::clone(&control), &loader).unwrap()
+    };
+    let (stop, go) = (AtomicBool::new(true), AtomicBool::new(false));
+    open().run(&mut stream.source().unwrap(), Trigger::AvailableNow, &stop, &mut Watch::default()).unwrap();
+    assert_eq!(asking.join().unwrap().unwrap().batch.0, 0);
+    // A run that fails takes nothing any more.
+    let asking = Mutex::new(None);
+    let act = || *asking.lock().unwrap() = Some(ask(&control, &loader, &second(), StateChoice::Migrate));
+    let mut source = Interrupted { files: stream.source().unwrap(), reads_left: 1, act: Some(act), fails: true };
+    let failed =
+        open().run(&mut source, Trigger::AvailableNow, &go, &mut Watch::default()).expect_err("the source fails");
+    assert!(format!("{failed:#}").contains("the disk of the source is gone"), "{failed:#}");
+    drop(source);
+    let asking = asking.into_inner().unwrap().expect("it was asked");
+    let why = format!("{:#}", asking.join().unwrap().expect_err("the run has failed"));
+    assert!(why.contains("the run failed before the activation took effect"), "{why}");
 }
