@@ -14,6 +14,7 @@ mod limits;
 mod measured;
 mod metrics;
 mod openapi;
+mod page;
 mod problem;
 mod request_id;
 mod router;

@@ -333,7 +333,10 @@ impl Host {
             self.watermarks.forget_quiet();
             return Ok(ReadStatus::More);
         }
+        let turn = self.settings.hosting.cpu.turn();
+        let computing = turn.begin();
         let status = source.read(self.settings.batch, records)?;
+        drop(computing);
         fault::point("read");
         let now = self.now();
         self.watermarks.observe(records, now);

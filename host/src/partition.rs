@@ -177,7 +177,10 @@ impl Partition {
         let working = Stopwatch::start();
         let id = self.id;
         let attempt = || format!("batch {batch} failed in partition {id}");
+        let turn = work.cpu.turn();
+        let computing = turn.begin();
         let grouped = self.group(work).with_context(attempt)?;
+        drop(computing);
         let (mut staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
         if work.twice {
             let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;

@@ -91,6 +91,8 @@ pub struct Tuning {
     pub private_webhooks: bool,
     /// Whether each batch is evaluated twice, for tests.
     pub twice: bool,
+    /// A file of a stream that has reached this size is followed by another one; None: 64 MiB.
+    pub segment_bytes: Option<u64>,
 }
 
 /// The rules of many tenants in one process.

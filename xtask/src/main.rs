@@ -7,7 +7,7 @@ mod facts;
 mod found;
 mod fuzz;
 mod mutants;
-mod seaweedfs;
+mod python_package;
 mod soak;
 mod step;
 mod test;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests, summed up, with what they found out about Spark's facts.
 
 use crate::facts;
-use crate::seaweedfs;
+use crate::python_package::PACKAGES;
 use crate::step::{line, step};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -37,9 +37,11 @@ pub fn test(workspace: &Workspace) -> Result<ExitCode> {
     let mut doc_tests = workspace.command("cargo");
     doc_tests.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
 
-    // Without it the tests of S3 fail and say why; the others can still be run.
-    if let Err(error) = seaweedfs::install(workspace) {
-        eprintln!("error: {error:#}");
+    // Without one the tests that need it fail and say why; the others can still be run.
+    for package in &PACKAGES {
+        if let Err(error) = package.install(workspace) {
+            eprintln!("error: {error:#}");
+        }
     }
     facts::forget(workspace)?;
     let mut sum = Counts::default();

@@ -23,7 +23,7 @@ pub struct Received {
 /// A JSON body.
 pub struct JsonBody<T>(pub T);
 
-/// A JSON body that may be absent.
+/// A JSON body that may be absent, or `null`.
 pub struct MaybeJsonBody<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
@@ -45,8 +45,8 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeJsonBody<T> {
         } else {
             receive(request, app, app.limits.json_bytes, app.limits.body_timeout).await?
         };
-        let parsed = if received.bytes.is_empty() { Ok(T::default()) } else { parse(&received.bytes) };
-        parsed.map(MaybeJsonBody)
+        let parsed = if received.bytes.is_empty() { Ok(None) } else { parse::<Option<T>>(&received.bytes) };
+        parsed.map(|body| MaybeJsonBody(body.unwrap_or_default()))
     }
 }
 

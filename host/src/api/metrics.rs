@@ -1,13 +1,15 @@
 //! The metrics as text, for Prometheus: made from what the service says at this moment.
 
+mod rules;
+
 use super::measured::Measured;
-use crate::service::metrics::{MetricsSnapshot, RuleMetrics, TenantMetrics};
-use crate::service::model::RuleState;
+use crate::service::metrics::{MetricsSnapshot, TenantMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use rules::Rules;
 use std::sync::atomic::AtomicU64;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,13 +35,6 @@ struct OfRule {
     rule: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfState {
-    tenant: String,
-    rule: String,
-    state: &'static str,
-}
-
 /// What the rules and streams beyond the bound are called together. No name begins like that.
 const OTHER: &str = "_other";
 
@@ -48,7 +43,7 @@ pub fn text(snapshot: &MetricsSnapshot, measured: Option<&Measured>, most: usize
     let mut registry = Registry::with_prefix("keyfold");
     let tenants = Tenants::new(&mut registry);
     let streams = Streams::new(&mut registry);
-    let rules = Rules::new(&mut registry);
+    let mut rules = Rules::new(&mut registry);
     for tenant in &snapshot.tenants {
         tenants.add(tenant);
         for (number, stream) in tenant.streams.iter().enumerate() {
@@ -60,6 +55,7 @@ pub fn text(snapshot: &MetricsSnapshot, measured: Option<&Measured>, most: usize
             rules.add(OfRule { tenant: tenant.tenant.clone(), rule: name }, rule);
         }
     }
+    rules.register_durations(&mut registry);
     if let Some(server) = &snapshot.server {
         let checks: Gauge = Gauge::default();
         checks.set(server.checks_waiting.try_into().unwrap_or(i64::MAX));
@@ -78,12 +74,15 @@ pub fn text(snapshot: &MetricsSnapshot, measured: Option<&Measured>, most: usize
 }
 
 type GaugeF = Gauge<f64, AtomicU64>;
+type CounterF = Counter<f64, AtomicU64>;
 
 struct Tenants {
     usage: Family<OfQuota, GaugeF>,
     limit: Family<OfQuota, GaugeF>,
     requests_limited: Family<OfTenant, Counter>,
     events_limited: Family<OfTenant, Counter>,
+    cpu: Family<OfTenant, CounterF>,
+    instances: Family<OfTenant, Gauge>,
 }
 
 impl Tenants {
@@ -93,6 +92,8 @@ impl Tenants {
             limit: Family::default(),
             requests_limited: Family::default(),
             events_limited: Family::default(),
+            cpu: Family::default(),
+            instances: Family::default(),
         };
         registry.register("quota_used", "How much of a quota a tenant uses", families.usage.clone());
         registry.register("quota_limit", "How much of it the tenant may use", families.limit.clone());
@@ -100,11 +101,14 @@ impl Tenants {
         registry.register("requests_limited", help, families.requests_limited.clone());
         let help = "Events that were refused because there were too many";
         registry.register("events_limited", help, families.events_limited.clone());
+        registry.register("guest_cpu_seconds", "Time on the processor of a tenant's rules", families.cpu.clone());
+        registry.register("guest_instances", "Instances of a tenant's rules", families.instances.clone());
         families
     }
 
     fn add(&self, metrics: &TenantMetrics) {
-        let TenantMetrics { tenant, quotas, usage, requests_limited, events_limited, .. } = metrics;
+        let TenantMetrics { tenant, quotas, usage, requests_limited, events_limited, cpu_seconds, instances, .. } =
+            metrics;
         let used = [
             ("rules", usage.rules, quotas.rules),
             ("streams", usage.streams, quotas.streams),
@@ -123,6 +127,8 @@ impl Tenants {
         let label = OfTenant { tenant: tenant.clone() };
         self.requests_limited.get_or_create(&label).inc_by(*requests_limited);
         self.events_limited.get_or_create(&label).inc_by(*events_limited);
+        self.cpu.get_or_create(&label).inc_by(*cpu_seconds);
+        self.instances.get_or_create(&label).set((*instances).into());
     }
 }
 
@@ -142,60 +148,5 @@ impl Streams {
     fn add(&self, label: OfStream, events: u64, bytes: u64) {
         self.events.get_or_create(&label).inc_by(events);
         self.bytes.get_or_create(&label).inc_by(bytes.try_into().unwrap_or(i64::MAX));
-    }
-}
-
-struct Rules {
-    state: Family<OfState, Gauge>,
-    keys: Family<OfRule, Gauge>,
-    lag: Family<OfRule, Gauge>,
-    rows_left: Family<OfRule, Gauge>,
-    batch: Family<OfRule, Gauge>,
-}
-
-impl Rules {
-    fn new(registry: &mut Registry) -> Self {
-        let families = Rules {
-            state: Family::default(),
-            keys: Family::default(),
-            lag: Family::default(),
-            rows_left: Family::default(),
-            batch: Family::default(),
-        };
-        registry.register("rule_state", "How many rules are in this state", families.state.clone());
-        registry.register("state_keys", "Keys with state or a timeout", families.keys.clone());
-        registry.register("source_lag_records", "Events that the rule has not read yet", families.lag.clone());
-        let help = "Keys whose state an earlier version wrote and that are still to be migrated, forgotten or drained";
-        registry.register("state_rows_left", help, families.rows_left.clone());
-        registry.register("last_batch", "The last batch that was committed", families.batch.clone());
-        families
-    }
-
-    fn add(&self, label: OfRule, rule: &RuleMetrics) {
-        let add = |family: &Family<OfRule, Gauge>, number: u64| {
-            family.get_or_create(&label).inc_by(number.try_into().unwrap_or(i64::MAX));
-        };
-        let status = &rule.status;
-        add(&self.keys, status.keys);
-        add(&self.lag, status.lag);
-        add(&self.rows_left, status.rows_left);
-        // A sum of the batches of several rules would say nothing.
-        if let Some(batch) = status.batch.filter(|_| label.rule != OTHER) {
-            add(&self.batch, batch.0);
-        }
-        let state = OfState { tenant: label.tenant.clone(), rule: label.rule.clone(), state: word(status.state) };
-        self.state.get_or_create(&state).inc();
-    }
-}
-
-fn word(state: RuleState) -> &'static str {
-    match state {
-        RuleState::New => "new",
-        RuleState::Running => "running",
-        RuleState::Paused => "paused",
-        RuleState::Quarantined => "quarantined",
-        RuleState::Held => "held",
-        RuleState::Failed => "failed",
-        RuleState::Draining => "draining",
     }
 }

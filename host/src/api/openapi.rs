@@ -65,6 +65,16 @@ fn complete(operation: &mut Operation, path: &str, roles: Option<&[Role]>) {
     known.retain(|parameter| parameter.parameter_in != ParameterIn::Path);
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     known.splice(0..0, names.map(path_parameter));
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response {
+            response.description = match status.as_str() {
+                "201" => "It was made",
+                "204" => "It is done",
+                _ => "It is done, or there already",
+            }
+            .to_owned();
+        }
+    }
     let mut statuses = vec![("400", "The request is wrong"), ("500", "The server failed"), ("503", "Not now")];
     if let Some(roles) = roles {
         operation.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], _>(TOKEN, [])]);
@@ -138,6 +148,21 @@ mod tests {
             }
         }
         assert_eq!(operations, listed().len(), "no route hides another one");
+    }
+
+    #[test]
+    fn every_operation_has_an_id_of_its_own_and_says_what_its_answers_are() {
+        let document: Value = serde_json::from_str(text()).expect("it is JSON");
+        let mut ids = BTreeSet::new();
+        for item in document["paths"].as_object().expect("it has paths").values() {
+            for operation in item.as_object().expect("it has operations").values() {
+                let id = operation["operationId"].as_str().expect("it has one");
+                assert!(ids.insert(id.to_owned()), "{id} is there twice");
+                for (status, answer) in operation["responses"].as_object().expect("it has answers") {
+                    assert_ne!(answer["description"], "", "{id} {status}");
+                }
+            }
+        }
     }
 
     #[test]

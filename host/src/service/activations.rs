@@ -175,40 +175,47 @@ impl Service {
         }
     }
 
-    /// At the start: an activation that was wanted when the process ended. Is it in the rule's plan log, it is noted; else it is asked for
-    /// again, on a thread of its own, as the rule may take its time.
-    pub(super) fn finish_activation(self: &Arc<Self>, tenant: &Arc<TenantEntry>, rule: &Arc<RuleEntry>) -> Result<()> {
-        let rows = self.catalogue.look(|look| look.activations(&rule.id))?;
-        let Some(wanted) = rows.iter().find(|row| row.status == ActivationStatus::Wanted) else { return Ok(()) };
-        let state = state_of(&wanted.asked.state);
-        let before = rows.iter().find(|row| row.took_effect());
-        let swapped = match before {
-            // The first one takes effect by being there.
-            None => Some(Swapped { batch: BatchId(0), generation: Generation::default(), rows_left: 0 }),
-            Some(before) => taken(rule, before, wanted, state)?,
-        };
-        if let Some(swapped) = swapped {
-            return self.note_finished(tenant, rule, wanted, swapped);
-        }
-        let (service, tenant, rule, wanted) =
-            (Arc::downgrade(self), Arc::clone(tenant), Arc::clone(rule), wanted.clone());
-        std::thread::Builder::new().name("activation".to_owned()).spawn(move || {
-            let Some(service) = service.upgrade() else { return };
-            let _lock = rule.wait_for_lock();
-            if let Err(error) = service.ask_again(&tenant, &rule, &wanted, state) {
-                tracing::error!("an activation of {}/{} cannot be finished: {error:#}", tenant.name, rule.name);
-            }
-        })?;
-        Ok(())
-    }
-
-    fn ask_again(
+    /// At the start: an activation that was wanted when the process ended. Is it in the rule's plan log, it is noted; else it is returned,
+    /// to be asked for again when the rule runs.
+    pub(super) fn finish_activation(
         &self,
         tenant: &Arc<TenantEntry>,
         rule: &Arc<RuleEntry>,
-        wanted: &ActivationRow,
-        state: StateChoice,
+    ) -> Result<Option<ActivationRow>> {
+        let rows = self.catalogue.look(|look| look.activations(&rule.id))?;
+        let Some(wanted) = rows.iter().find(|row| row.status == ActivationStatus::Wanted) else { return Ok(None) };
+        let swapped = match rows.iter().find(|row| row.took_effect()) {
+            // The first one takes effect by being there.
+            None => Some(Swapped { batch: BatchId(0), generation: Generation::default(), rows_left: 0 }),
+            Some(before) => taken(rule, before, wanted, state_of(&wanted.asked.state))?,
+        };
+        match swapped {
+            Some(swapped) => self.note_finished(tenant, rule, wanted, swapped).map(|()| None),
+            None => Ok(Some(wanted.clone())),
+        }
+    }
+
+    /// Asks for an activation again, on a thread of its own: the rule may take its time.
+    pub(super) fn ask_later(
+        self: &Arc<Self>,
+        tenant: &Arc<TenantEntry>,
+        rule: &Arc<RuleEntry>,
+        wanted: ActivationRow,
     ) -> Result<()> {
+        let (service, tenant, rule) = (Arc::downgrade(self), Arc::clone(tenant), Arc::clone(rule));
+        let ask = move || {
+            let Some(service) = service.upgrade() else { return };
+            let _lock = rule.wait_for_lock();
+            if let Err(error) = service.ask_again(&tenant, &rule, &wanted) {
+                tracing::error!("an activation of {}/{} cannot be finished: {error:#}", tenant.name, rule.name);
+            }
+        };
+        std::thread::Builder::new().name("activation".to_owned()).spawn(ask)?;
+        Ok(())
+    }
+
+    fn ask_again(&self, tenant: &Arc<TenantEntry>, rule: &Arc<RuleEntry>, wanted: &ActivationRow) -> Result<()> {
+        let state = state_of(&wanted.asked.state);
         let swapped = self.version_of(tenant, wanted).and_then(|version| {
             let runner = rule.runner().context("the version before cannot be started")?;
             runner.activate(version.activation(state))

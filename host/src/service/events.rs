@@ -6,6 +6,7 @@ use super::{
     Answer, Caller, EVENTS_DEFAULT, EVENTS_MAX, ErrorKind, EventsBody, EventsPage, EventsQuery, Operation, Service,
     ServiceError, StreamTail, Wake, quota,
 };
+use crate::fair::CpuShare;
 use crate::source::ReadLimit;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
 use crate::stream::decode::{Body, decode};
@@ -23,7 +24,11 @@ impl Service {
         self.allow(caller, Operation::EVENTS_APPEND, stream)?;
         let tenant = self.tenant_of(caller)?;
         let stream = tenant.stream(stream)?;
+        // Whoever floods the server with bodies does so on its own share of the cores.
+        let turn = CpuShare::of(&self.share_of(&tenant)).turn();
+        let computing = turn.begin();
         let events = decoded(body, EVENTS_OF_A_REQUEST_MAX)?;
+        drop(computing);
         self.check_flow(&tenant, events.len() as u64)?;
         let request = AppendRequest {
             events,
@@ -44,6 +49,9 @@ impl Service {
             let message = format!("there is no partition {}: the stream has {}", query.partition, starts.len());
             return Err(ServiceError::invalid_field("partition", message));
         };
+        if query.limit == Some(0) {
+            return Err(ServiceError::invalid_field("limit", "limit is 0: it must be at least 1"));
+        }
         let from = query.from.unwrap_or(0).max(start.line);
         let limit = query.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX);
         let limit = ReadLimit { records_max: limit, bytes_max: READ_BYTES_MAX };

@@ -4,14 +4,12 @@ use super::model::{LetterFilter, LettersTaken};
 use super::rule_entry::RuleEntry;
 use super::{Answer, Caller, Operation, Service, ServiceError};
 use crate::event::PartitionId;
-use crate::imports::{self, LetterId, RedrivenEvent};
+use crate::imports::{self, Edit, LetterId, LettersToPurge, OUTPUT_REFUSED, RedrivenEvent};
 use crate::state::reader::PartitionReader;
 use crate::state::{KeptLetter, PlanLog, RefusedOutput};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// The reason of an output that the sink refused.
-const OUTPUT_REFUSED: &str = "output-refused";
 /// Letters that are run again or deleted by one request.
 const LETTERS_MAX: usize = 100_000;
 
@@ -59,8 +57,8 @@ impl Service {
                 }
                 Ok(letters < LETTERS_MAX)
             })?;
-            let why = format!("{} of the tenant {} asked for it", deed.by(), tenant.name);
-            let driven = imports::re_drive(&rule.folder, &events, Some(&why))?;
+            let edit = Edit { by: format!("{}/{}", tenant.name, deed.by()), ..Edit::new("re-drive", None) };
+            let driven = imports::re_drive_as(&rule.folder, &events, &edit)?;
             runner.wake_for_imports();
             let taken = LettersTaken { letters: letters as u64, events: driven };
             self.catalogue.record(deed.line(json!({ "filter": filter, "taken": taken })))?;
@@ -83,8 +81,8 @@ impl Service {
                 }
                 Ok(true)
             })?;
-            let why = format!("{} of the tenant {} asked for it", deed.by(), tenant.name);
-            let _ = why;
+            let which = LettersToPurge { reason: filter.reason.clone(), key: filter.key.clone() };
+            imports::purge(&rule.folder, &which, &format!("{}/{}", tenant.name, deed.by()), None)?;
             runner.wake_for_imports();
             let taken = LettersTaken { letters, events };
             self.catalogue.record(deed.line(json!({ "filter": filter, "taken": taken })))?;

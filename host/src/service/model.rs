@@ -28,6 +28,7 @@ pub enum Role {
 #[serde(deny_unknown_fields)]
 pub struct NewTenant {
     /// Its name.
+    #[schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$")]
     pub name: String,
     /// How much it may use; what is absent has its default.
     #[serde(default)]
@@ -114,11 +115,13 @@ pub struct Usage {
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     /// Its name, which the audit shows.
+    #[schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$")]
     pub name: String,
     /// What it allows.
     pub role: Role,
     /// For how long, such as `30d` or `12h`; absent: until it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9]{1,4}(ms|s|m|h|d)$")]
     pub expires_in: Option<String>,
 }
 
@@ -152,6 +155,7 @@ pub struct TokenSecret {
 pub struct Rotate {
     /// How long the old secret still holds, such as `5m`; absent: not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9]{1,4}(ms|s|m|h|d)$")]
     pub grace: Option<String>,
 }
 
@@ -185,6 +189,7 @@ pub struct StreamSettings {
     pub ids_remembered: Option<u64>,
     /// Events older than this are deleted, unless a rule still needs them; such as `7d`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9]{1,4}(ms|s|m|h|d)$")]
     pub retention_age: Option<String>,
     /// Above this size the oldest events are deleted, unless a rule still needs them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -347,7 +352,7 @@ pub struct OutputManifest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchManifest {
-    /// Events of one batch at most.
+    /// Events of one batch at most; absent: 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
     /// At most one batch in each interval, such as `1s`; absent: as soon as there is something to do.

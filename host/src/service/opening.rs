@@ -42,6 +42,8 @@ impl Service {
         let share = FairShare::new(cores, INSTANCES_MAX as usize);
         let budget = Budget::new(OVERLAY_BYTES_DEFAULT);
         let runners = Runners::new(clock.clone(), share, budget, Arc::clone(&records) as _)?;
+        let mut stream_limits = StreamLimits::default();
+        stream_limits.segment_bytes = tuning.segment_bytes.unwrap_or(stream_limits.segment_bytes);
         let service = Arc::new(Service {
             engine: Engine::new(&Limits::default())?,
             secrets: Arc::new(Secrets::new(clock.clone())),
@@ -56,7 +58,7 @@ impl Service {
             records,
             checks: Arc::new(Checks::default()),
             sweeper,
-            stream_limits: StreamLimits::default(),
+            stream_limits,
             is_stopping: Arc::new(AtomicBool::new(false)),
             first_secret: Mutex::default(),
             threads: Mutex::default(),
@@ -140,10 +142,13 @@ impl Service {
     fn start_all(self: &Arc<Self>) -> Result<()> {
         for tenant in self.registry.all() {
             for rule in tenant.all_rules() {
-                if let Err(error) = self.finish_activation(&tenant, &rule) {
+                let wanted = self.finish_activation(&tenant, &rule);
+                self.start_rule(&tenant, &rule);
+                let asked =
+                    wanted.and_then(|wanted| wanted.map_or(Ok(()), |wanted| self.ask_later(&tenant, &rule, wanted)));
+                if let Err(error) = asked {
                     tracing::error!("an activation of {}/{} cannot be finished: {error:#}", tenant.name, rule.name);
                 }
-                self.start_rule(&tenant, &rule);
             }
         }
         for row in self.catalogue.look(|look| look.unchecked_versions())? {

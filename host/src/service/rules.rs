@@ -366,7 +366,10 @@ pub(super) fn status_of(rule: &RuleEntry, status: Option<&RunnerStatus>) -> Rule
             RunnerState::Paused { by } => (RuleState::Paused, Some(format!("paused by {by}"))),
             RunnerState::Quarantined { reason } => (RuleState::Quarantined, Some(reason.clone())),
             RunnerState::Held { quota } => (RuleState::Held, Some(format!("the quota {quota} is used up"))),
-            RunnerState::Failed { error, .. } => (RuleState::Failed, Some(error.clone())),
+            // Where the server keeps its files is not the tenant's business.
+            RunnerState::Failed { error, .. } => {
+                (RuleState::Failed, Some(error.replace(&*rule.folder.to_string_lossy(), "RULE")))
+            }
         };
         shown.since = Some(status.since.to_string());
         shown.batch = status.last_batch;

@@ -32,7 +32,7 @@ impl Service {
     pub(super) fn start_rule(&self, tenant: &Arc<TenantEntry>, rule: &Arc<RuleEntry>) {
         if let Err(error) = self.try_start_rule(tenant, rule) {
             tracing::error!("the rule {}/{} cannot be started: {error:#}", tenant.name, rule.name);
-            rule.set_broken(Some(format!("{error:#}")));
+            rule.set_broken(Some(format!("{error:#}").replace(&*self.data.to_string_lossy(), "DATA")));
         }
     }
 

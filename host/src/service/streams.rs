@@ -182,6 +182,9 @@ pub(super) fn of_model(settings: &StreamSettings) -> Answer<stream::StreamSettin
             return Err(ServiceError::invalid_field(field, message));
         }
     }
+    if settings.retention_bytes.is_some_and(|bytes| i64::try_from(bytes).is_err()) {
+        return Err(ServiceError::invalid_field("retention_bytes", "retention_bytes is more than any disk has"));
+    }
     let ids = settings.ids_remembered.map(|ids| usize::try_from(ids).unwrap_or(usize::MAX));
     let checked = stream::StreamSettings {
         partitions: settings.partitions.unwrap_or(1),

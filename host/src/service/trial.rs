@@ -69,12 +69,16 @@ impl Service {
             // After an error an instance is of no use any more.
             let mut running = sandbox.take().map_or_else(start, Ok).map_err(|error| anyhow::anyhow!("{error}"))?;
             trial.groups += 1;
-            match running.call(&context, &group) {
-                Ok(_) => sandbox = Some(running),
-                Err(error) => {
-                    trial.failed += 1;
-                    trial.message.get_or_insert_with(|| error.to_string());
+            let failed = match running.call(&context, &group) {
+                Ok(answer) => {
+                    sandbox = Some(running);
+                    answer.outcome(0).err().map(ToString::to_string)
                 }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(message) = failed {
+                trial.failed += 1;
+                trial.message.get_or_insert(message);
             }
         }
         Ok(Some(trial))

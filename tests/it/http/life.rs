@@ -14,10 +14,10 @@ fn a_rule_puts_out_what_its_versions_say_and_each_output_names_its_digest() {
     author.put("/v1/streams/s", json!({})).with_status(200);
     author.put("/v1/rules/r", manifest("s")).with_status(201);
     author.put("/v1/rules/r", manifest("s")).with_status(200);
-    let first = upload(&author, "r", rules::guest("no-imports"));
+    let first = upload(&author, "r", rules::guest("slow"));
     assert_eq!(first["status"], "ready", "{first}");
     let path = "/v1/rules/r/versions";
-    author.send(Method::POST, path, "application/wasm", rules::guest("no-imports")).with_status(200);
+    author.send(Method::POST, path, "application/wasm", rules::guest("slow")).with_status(200);
     author.post("/v1/rules/r/activate", json!({ "version": first["digest"] })).with_status(403);
     operator.post("/v1/rules/r/activate", json!({ "version": first["digest"] })).with_status(200);
     send(&author, "s", &lines(["a", "b"]));

@@ -106,7 +106,9 @@ fn what_is_another_tenant_s_is_answered_as_what_is_nowhere() {
     let new = NewToken { name: "secret".to_owned(), role: Role::Reader, expires_in: None };
     server.service.create_token(&theirs.admin, &new).unwrap();
     let mut compared = 0;
-    for operation in Operation::ALL {
+    // What these make has a name of its own.
+    let makes_something = |operation: &&Operation| !["token.create", "stream.put"].contains(&operation.name);
+    for operation in Operation::ALL.iter().filter(makes_something) {
         for by in [&mine.admin, &mine.author, &mine.operator, &mine.reader] {
             let of = |name: &str| {
                 let error = ask(&server.service, *operation, by, name).err();

@@ -13,6 +13,7 @@ use keyfold::state::catalogue::verify_audit;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,11 +33,22 @@ fn crashes<T>(server: &Server, work: impl FnOnce() -> T) -> (T, Vec<Left>) {
         if SERVICE_POINTS.contains(&point) {
             let folder = folder::fast();
             folder::copy(&data, folder.path());
+            keep_private(folder.path());
             kept.borrow_mut().push(Left { point, folder });
         }
     };
     let done = fault::watch(copy, work);
     (done, left.take())
+}
+
+/// A copy has folders that others may read; a crash leaves those of compiled code to the server alone.
+fn keep_private(data: &Path) {
+    for tenant in fs::read_dir(data.join("tenants")).into_iter().flatten() {
+        let cache = tenant.unwrap().path().join("cache");
+        if cache.exists() {
+            fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+    }
 }
 
 /// A caller of the same token in another process.

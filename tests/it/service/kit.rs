@@ -33,7 +33,13 @@ pub struct Tenant {
 /// Opens a service over a folder.
 pub fn open(data: &Path, clock: Clock) -> Arc<Service> {
     let settings = ServiceSettings { data: data.to_owned(), clock, compiler: compiler(), quotas: Quotas::default() };
-    let tuning = Tuning { park_after: Some(Duration::from_millis(200)), private_webhooks: false, twice: true };
+    let tuning = Tuning {
+        park_after: Some(Duration::from_millis(200)),
+        // One for each append.
+        segment_bytes: Some(1),
+        twice: true,
+        ..Tuning::default()
+    };
     Service::open_tuned(settings, tuning).unwrap_or_else(|error| panic!("the service does not open: {error:#}"))
 }
 

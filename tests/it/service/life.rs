@@ -189,3 +189,18 @@ fn a_request_that_comes_again_with_its_key_is_taken_once() {
     let error = server.service.append(&tenant.author, "events", &other).unwrap_err();
     assert_eq!((error.kind, error.code), (ErrorKind::Conflict, "idempotency-key-reused"));
 }
+
+#[test]
+fn a_version_that_fails_with_every_key_of_the_last_events_and_their_states_is_refused() {
+    let server = Server::new();
+    let tenant = server.tenant("acme");
+    server.rule(&tenant);
+    server.run(&tenant, "count", &guest("no-imports"));
+    server.send(&tenant, &["a", "b"]);
+    server.counts(&tenant, &[("a", 1), ("b", 1)]);
+    // It says that it reads the same schema, and does not.
+    let refused = server.upload(&tenant, "count", &guest("fail"));
+    assert_eq!(refused.status, VersionStatus::Refused);
+    let reason = refused.reason.unwrap();
+    assert!(reason.contains("all of the last 2 keys") && reason.contains("does not decode"), "{reason}");
+}

@@ -3,6 +3,7 @@
 use crate::api::access::By;
 use crate::api::answers::Answered;
 use crate::api::app::App;
+use crate::api::page::PageLimit;
 use crate::service::AuditQuery;
 use crate::service::model::AuditEntry;
 use axum::Json;
@@ -19,8 +20,9 @@ pub struct Which {
     #[serde(default)]
     after: u64,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10_000)]
-    limit: Option<usize>,
+    #[serde(default)]
+    #[param(value_type = Option<usize>, minimum = 1, maximum = 10_000)]
+    limit: PageLimit,
 }
 
 /// Read the audit, oldest first.
@@ -32,6 +34,6 @@ pub async fn audit(
     By(caller): By,
     Query(Which { after, limit }): Query<Which>,
 ) -> Answered<Json<Vec<AuditEntry>>> {
-    let query = AuditQuery { after, limit };
+    let query = AuditQuery { after, limit: Some(limit.0) };
     app.work.short(caller, move |service, caller| service.audit(caller, query)).await.map(Json)
 }

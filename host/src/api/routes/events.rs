@@ -4,6 +4,7 @@ use crate::api::access::By;
 use crate::api::answers::Answered;
 use crate::api::app::App;
 use crate::api::body::{media_type, receive};
+use crate::api::page::PageLimit;
 use crate::api::problem::Problem;
 use crate::service::model::{Appended, ReadEvent};
 use crate::service::{EventsBody, EventsQuery};
@@ -129,8 +130,9 @@ pub struct Which {
     /// The number of the first event; absent: the oldest that is there.
     from: Option<u64>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10_000)]
-    limit: Option<usize>,
+    #[serde(default)]
+    #[param(value_type = Option<usize>, minimum = 1, maximum = 10_000)]
+    limit: PageLimit,
 }
 
 /// Read events back.
@@ -145,7 +147,7 @@ pub async fn read(
     Path(stream): Path<String>,
     Query(which): Query<Which>,
 ) -> Answered<Response> {
-    let query = EventsQuery { partition: which.partition, from: which.from, limit: which.limit };
+    let query = EventsQuery { partition: which.partition, from: which.from, limit: Some(which.limit.0) };
     let page = app.work.short(caller, move |service, caller| service.read_events(caller, &stream, &query)).await?;
     let mut lines = Vec::new();
     for event in &page.events {

@@ -4,8 +4,8 @@ use crate::api::access::By;
 use crate::api::answers::Answered;
 use crate::api::app::App;
 use crate::api::body::JsonBody;
+use crate::api::page::PageLimit;
 use crate::service::model::{LetterFilter, LettersTaken};
-use crate::service::{EVENTS_DEFAULT, EVENTS_MAX};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
@@ -25,8 +25,9 @@ pub struct Shown {
     #[serde(default)]
     all: bool,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10_000)]
-    limit: Option<usize>,
+    #[serde(default)]
+    #[param(value_type = Option<usize>, minimum = 1, maximum = 10_000)]
+    limit: PageLimit,
 }
 
 /// List dead letters, oldest first.
@@ -38,8 +39,7 @@ pub async fn letters(
     Query(Shown { reason, key, all, limit }): Query<Shown>,
 ) -> Answered<Json<Vec<Value>>> {
     let filter = LetterFilter { reason, key, all };
-    let limit = limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX);
-    let list = app.work.short(caller, move |service, caller| service.dead_letters(caller, &rule, &filter, limit));
+    let list = app.work.short(caller, move |service, caller| service.dead_letters(caller, &rule, &filter, limit.0));
     list.await.map(Json)
 }
 

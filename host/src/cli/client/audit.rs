@@ -1,4 +1,4 @@
-//! `keyfold audit ls` and `export`: who did what, as the server has it. `verify` asks no server, and is elsewhere.
+//! `keyfold audit`: who did what, as the server has it. `verify` asks no server, and is elsewhere.
 
 use super::connection::{ConnectArgs, Connection};
 use super::shown;
@@ -53,10 +53,10 @@ pub struct ExportArgs {
 pub fn audit(command: &AuditCommand) -> Result<()> {
     match command {
         AuditCommand::Ls(args) => ls(args),
+        AuditCommand::Verify(args) => verify(args),
         AuditCommand::Export(ExportArgs { after, connect }) => {
             each(&connect.connect()?, *after, |entry| shown::line(&entry))
         }
-        AuditCommand::Verify(args) => verify(args),
     }
 }
 
