@@ -258,6 +258,7 @@ impl Host {
             if self.settings.control.has_activation() {
                 self.settle_all(source, observer)?;
                 self.activate_what_was_asked();
+                continue;
             }
             if stop.load(Ordering::Relaxed) {
                 break;

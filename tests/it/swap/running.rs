@@ -6,12 +6,13 @@ use crate::support::process::wait_until;
 use crate::support::rules::{event, guest, loader};
 use crate::support::{few, folder};
 use anyhow::Result;
-use keyfold::event::{OffsetRange, Positions, RecordBatch};
+use keyfold::event::{BatchId, OffsetRange, Positions, RecordBatch};
 use keyfold::host::{Activation, Control, Observer, OlderRows, StateChoice, Swapped, Trigger};
 use keyfold::limits::Limits;
 use keyfold::progress::Progress;
-use keyfold::sink::FilesSink;
+use keyfold::sink::{FilesSink, Sink, SinkError};
 use keyfold::source::{FileSource, ReadLimit, ReadStatus, Source, SourceStatus};
+use keyfold::state::OutputBlock;
 use keyfold::wasm::Component;
 use keyfold::wasm::component::Loader;
 use serde_json::Value;
@@ -256,4 +257,36 @@ fn an_activation_that_does_not_take_effect_is_refused() {
     let asking = asking.into_inner().unwrap().expect("it was asked");
     let why = format!("{:#}", asking.join().unwrap().expect_err("the run has failed"));
     assert!(why.contains("the run failed before the activation took effect"), "{why}");
+}
+
+/// A sink that is never there.
+struct Down;
+
+impl Sink for Down {
+    fn deliver(&mut self, _: BatchId, _: &[OutputBlock]) -> Result<(), SinkError> {
+        Err(SinkError::Unavailable(anyhow::anyhow!("nobody is there").into()))
+    }
+
+    fn description(&self) -> String {
+        "nowhere".to_owned()
+    }
+}
+
+#[test]
+fn a_host_that_waits_for_its_sink_swaps_all_the_same() {
+    let work = folder::fast();
+    few::write(&work.path().join("input"), &events(0, 5_000, 10), 1);
+    let stream = Stream { outbox_batches_max: 1, ..stream(work.path()) };
+    let (control, loader) = (Arc::<Control>::default(), Arc::new(loader(&Limits::default())));
+    let mut host = stream.open_controlled(Box::new(Down), Arc::clone(&control), &loader).unwrap();
+    let (mut source, stop) = (stream.source().unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _end = StopAtEnd(&stop);
+        let running = scope.spawn(|| host.run(&mut source, Trigger::AvailableNow, &stop, &mut Watch::default()));
+        wait_until("the outbox is full", || stream.committed().iter().all(Option::is_some));
+        let swapped = ask(&control, &loader, &second(), StateChoice::Drain).join().unwrap().unwrap();
+        assert!(swapped.batch.0 <= 3, "the source waits for the sink: {swapped:?}");
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap().unwrap();
+    });
 }
