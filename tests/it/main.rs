@@ -29,6 +29,7 @@ mod sinks;
 mod sources;
 mod spark;
 mod state_readers;
+mod streams;
 mod support;
 mod swap;
 mod tidy;

@@ -148,7 +148,6 @@ mod tests {
         let both = [woken.recv(), woken.recv()].map(|number| number.expect("both are woken"));
         assert_eq!(both, [1, 2]);
         drop(alarm);
-        drop(wake);
         assert!(woken.try_recv().is_err());
     }
 }

@@ -19,8 +19,6 @@ pub struct StreamSource {
     at: Vec<Position>,
     /// The block that was read last of each partition: a small batch needs a part of it only.
     last: Vec<Option<Arc<Block>>>,
-    /// Which partition is asked first: another one in each batch, so that none waits for the others to end.
-    turn: usize,
 }
 
 impl StreamSource {
@@ -28,7 +26,7 @@ impl StreamSource {
     /// is passed over, so that 0 means the first event that is.
     pub fn new(input: InputId, log: Arc<StreamLog>, start: Vec<Position>) -> Self {
         let last = vec![None; start.len()];
-        StreamSource { input, name: "stream".to_owned(), at: start.clone(), log, start, until: None, last, turn: 0 }
+        StreamSource { input, name: "stream".to_owned(), at: start.clone(), log, start, until: None, last }
     }
 
     /// Names the stream in reports.
@@ -48,6 +46,14 @@ impl StreamSource {
             *end = (*end).min(*until);
         }
         ends
+    }
+
+    /// Which partition is asked first: another one in each batch, so that one whose next event is too large for a share gets its turn.
+    /// It depends on the positions alone: a run that goes on after a crash makes the batches that the one before would have made.
+    fn turn(&self) -> usize {
+        let read: u64 = self.at.iter().map(|at| at.line).sum();
+        let mixed = read.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        mixed as usize % self.at.len().max(1)
     }
 
     fn check_partitions(&self) -> Result<()> {
@@ -176,10 +182,10 @@ impl Source for StreamSource {
         let limit = ReadLimit { bytes_max: limit.bytes_max.min(TEXT_BYTES_MAX), ..limit };
         let ends = self.ends();
         let count = ends.len();
-        self.turn = (self.turn + 1) % count.max(1);
+        let turn = self.turn();
         let before = (self.at.clone(), batch.clone_ends());
         for place in 0..count {
-            let partition = (self.turn + place) % count;
+            let partition = (turn + place) % count;
             let share =
                 |max: usize, held: usize| held.saturating_add(max.saturating_sub(held).div_ceil(count - place).max(1));
             let share = ReadLimit {

@@ -13,3 +13,4 @@ mod settings;
 mod stopping;
 mod tails;
 mod tls;
+mod tour;

@@ -10,7 +10,7 @@ use std::time::Duration;
 fn an_activation_opens_a_parked_rule_and_each_output_names_the_version_that_made_it() {
     let world = World::new(2);
     let (input, output) = (world.stream("input"), world.stream("output"));
-    let (before, after) = (world.version("no-imports"), world.version("trap"));
+    let (before, after) = (world.version("slow"), world.version("trap"));
     let rule = world.rule("rule", before.clone(), &input, &output).parks_after(Duration::ZERO);
     let runner = rule.start(&world, None);
     send(&input, ["a"]);
@@ -30,7 +30,7 @@ fn an_activation_opens_a_parked_rule_and_each_output_names_the_version_that_made
 fn an_activation_that_fails_its_first_batches_is_taken_back() {
     let world = World::new(2);
     let (input, output) = (world.stream("input"), world.stream("output"));
-    let (before, after) = (world.version("no-imports"), world.version("trap"));
+    let (before, after) = (world.version("slow"), world.version("trap"));
     let mut rule = world.rule("rule", before.clone(), &input, &output).one_by_one();
     rule.0.rollback = RollbackSettings { batches: 10, share: 0.5, groups_min: 3 };
     let runner = rule.start(&world, None);
@@ -52,7 +52,7 @@ fn an_activation_that_fails_its_first_batches_is_taken_back() {
 fn a_paused_rule_takes_an_activation_and_stays_paused() {
     let world = World::new(2);
     let (input, output) = (world.stream("input"), world.stream("output"));
-    let (before, after) = (world.version("no-imports"), world.version("trap"));
+    let (before, after) = (world.version("slow"), world.version("trap"));
     let runner = world.rule("rule", before, &input, &output).start(&world, None);
     runner.pause("somebody");
     send(&input, ["a"]);
@@ -76,16 +76,18 @@ fn a_quarantined_rule_goes_on_with_another_version() {
     let runner = rule.start(&world, None);
     send(&input, ["bad-1", "bad-2", "bad-3", "bad-4"]);
     wait_until("it is quarantined", || !world.told.quarantined.lock().unwrap().is_empty());
-    runner.activate(world.version("no-imports").activation(StateChoice::Keep)).unwrap();
+    runner.activate(world.version("slow").activation(StateChoice::Keep)).unwrap();
     assert_eq!(undecided(&decide(&runner, "bad-4", PATIENCE)), None);
-    assert_eq!(counts(&output)["bad-4"].last(), Some(&2));
+    wait_until("its output is delivered", || {
+        counts(&output).get("bad-4").is_some_and(|counts| counts.last() == Some(&2))
+    });
 }
 
 #[test]
 fn an_activation_is_known_after_a_crash_before_its_first_batch() {
     let world = World::new(2);
     let (input, output) = (world.stream("input"), world.stream("output"));
-    let (before, after) = (world.version("no-imports"), world.version("trap"));
+    let (before, after) = (world.version("slow"), world.version("trap"));
     let rule = |version| world.rule("rule", version, &input, &output);
     let runner = rule(before.clone()).start(&world, None);
     send(&input, ["a"]);

@@ -11,13 +11,14 @@ fn a_tenant_with_endless_loops_and_memory_growth_does_not_keep_another_from_its_
     let world = World::new(1);
     let hostile = world.share.tenant("hostile", Share { instances_max: Some(4), ..Share::default() });
     let quiet = world.tenant("quiet");
+    // A batch each, so that the rules can be stopped between two of them.
     let bad: Vec<String> = (0..2000).map(|number| format!("bad-{number}")).collect();
     let mut rules = Vec::new();
     for (number, guest) in ["endless-loop", "endless-loop", "memory-growth", "stack-overflow"].iter().enumerate() {
         let (input, output) = (world.stream(&format!("input-{number}")), world.stream(&format!("output-{number}")));
         send(&input, bad.iter().map(String::as_str));
-        let mut rule =
-            world.rule(&format!("hostile-{number}"), world.version(guest), &input, &output).of_tenant(&hostile);
+        let mut rule = world.rule(&format!("hostile-{number}"), world.version(guest), &input, &output).one_by_one();
+        rule = rule.of_tenant(&hostile);
         rule.0.quarantine.batches = 0;
         rule.0.version.limits.failures_per_batch_max = None;
         rule.0.twice = false;

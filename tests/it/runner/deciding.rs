@@ -77,7 +77,7 @@ fn without_an_answer_in_time_there_is_a_reason_and_the_event_is_put_through_all_
     runner.resume();
     wait_until_read(&runner);
     assert_eq!(undecided(&decide(&runner, "a", Duration::ZERO)), Some("deadline"));
-    wait_until("both are counted", || counts(&output)["a"] == [1, 2]);
+    wait_until("both are counted", || counts(&output)["a"].last() == Some(&2));
     assert_eq!((runner.status().totals.undecided, runner.status().deciding), (2, 0));
 }
 

@@ -217,11 +217,12 @@ pub fn wait_until_parked(runner: &RuleRunner) {
     wait_for_state(runner, "parked", |state| *state == RunnerState::Parked);
 }
 
-/// Waits until a rule has read all of its stream, and committed it.
+/// Waits until a rule has read all of its stream, committed it, and delivered what it put out.
 pub fn wait_until_read(runner: &RuleRunner) {
     wait_until(&format!("{} has read everything", runner.id()), || {
         let status = runner.status();
-        status.positions.is_some() && status.lag == 0 && status.outbox.batches == 0
+        let delivered = status.progress.as_ref().map(|progress| progress.batch_id);
+        status.positions.is_some() && status.lag == 0 && (status.totals.batches == 0 || delivered == status.last_batch)
     });
 }
 

@@ -73,8 +73,11 @@ fn whoever_asks_is_told_the_places_before_anybody_can_read_them() {
                         assert!(log.ends()[0].line <= places[0].number.0, "it can be read already");
                         told.fetch_add(1, Ordering::SeqCst);
                     };
-                    let request =
-                        AppendRequest { events: events([thread * 100 + request]), on_placed: Some(&mut on_placed), ..AppendRequest::default() };
+                    let request = AppendRequest {
+                        events: events([thread * 100 + request]),
+                        on_placed: Some(&mut on_placed),
+                        ..AppendRequest::default()
+                    };
                     let appended = log.append(request).expect("there is space");
                     assert_eq!(appended.placed, places);
                     assert!(log.ends()[0].line > places[0].number.0, "it was answered and cannot be read");
@@ -118,12 +121,8 @@ fn events_are_spread_by_their_key_and_those_of_a_key_stay_in_order() {
 
 #[test]
 fn a_request_with_an_invalid_event_is_refused_as_a_whole_and_names_it() {
-    let settings = StreamSettings {
-        partitions: 2,
-        key: Some("/k".to_owned()),
-        event_bytes_max: 60,
-        ..StreamSettings::default()
-    };
+    let settings =
+        StreamSettings { partitions: 2, key: Some("/k".to_owned()), event_bytes_max: 60, ..StreamSettings::default() };
     let log = Scene::new(settings).open();
     let json = |text: &str| NewEvent::new(text).expect("it is JSON");
     let request = vec![event(1), json("{\"other\":1}"), json("{\"k\":[]}"), event(6)];

@@ -28,7 +28,7 @@ pub enum Ended {
     /// With an error of its own.
     Code { code: i32, said: String },
     /// It was ended.
-    Crashed { answered: u64, said: String },
+    Crashed { answered: u64 },
 }
 
 impl Child {
@@ -50,12 +50,13 @@ impl Child {
         let lines = String::from_utf8_lossy(&ended.stdout).into_owned();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         // The first line may follow what the test's program says itself.
-        let words = |word: &'static str| lines.lines().filter_map(move |line| Some(line.split_once(word)?.1.to_owned()));
+        let words =
+            |word: &'static str| lines.lines().filter_map(move |line| Some(line.split_once(word)?.1.to_owned()));
         let answered = words("answered ").filter_map(|number| number.parse::<u64>().ok()).map(|last| last + 1).max();
         match ended.status.code() {
             Some(0) => Ended::Well { refused: words("refused ").collect() },
             Some(code) => Ended::Code { code, said },
-            None => Ended::Crashed { answered: answered.unwrap_or(first), said },
+            None => Ended::Crashed { answered: answered.unwrap_or(first) },
         }
     }
 
@@ -73,7 +74,8 @@ impl Child {
     fn first_missing(&self, log: &StreamLog) -> u64 {
         let ends = log.ends();
         let (_, of_requests) = whole();
-        let is_there = |places: &Vec<(u32, u64)>| places.iter().all(|(part, number)| *number < ends[*part as usize].line);
+        let is_there =
+            |places: &Vec<(u32, u64)>| places.iter().all(|(part, number)| *number < ends[*part as usize].line);
         of_requests.iter().take_while(|places| is_there(places)).count() as u64
     }
 
@@ -116,7 +118,8 @@ fn all(log: &StreamLog) -> Whole {
 fn whole() -> &'static (Whole, Vec<Vec<(u32, u64)>>) {
     static WHOLE: OnceLock<(Whole, Vec<Vec<(u32, u64)>>)> = OnceLock::new();
     WHOLE.get_or_init(|| {
-        let scene = Scene { settings: StreamSettings { retention: Retention::default(), ..scene().settings }, ..scene() };
+        let scene =
+            Scene { settings: StreamSettings { retention: Retention::default(), ..scene().settings }, ..scene() };
         let log = scene.open();
         let mut places = Vec::new();
         for number in 0..REQUESTS {
@@ -165,7 +168,7 @@ fn a_crash_at_any_point_of_a_stream_loses_nothing_that_was_answered_and_doubles_
         for nth in [1, 2, 3, 11] {
             let child = Child::new();
             match child.run(Some(&format!("{point}:{nth}=abort"))) {
-                Ended::Crashed { answered, .. } => {
+                Ended::Crashed { answered } => {
                     tried += 1;
                     let log = child.scene.open();
                     assert!(child.first_missing(&log) >= answered, "{point}:{nth}: something answered is gone");
@@ -185,7 +188,9 @@ fn two_crashes_one_after_the_other_are_no_worse_than_one() {
     for first in ["segment-written", "block-half-written", "block-written", "block-synced"] {
         for second in ["segment-placed", "block-half-written", "block-synced", "stream-shown"] {
             let child = Child::new();
-            let Ended::Crashed { .. } = child.run(Some(&format!("{first}:4=abort"))) else { panic!("{first} was not met") };
+            let Ended::Crashed { .. } = child.run(Some(&format!("{first}:4=abort"))) else {
+                panic!("{first} was not met")
+            };
             let Ended::Crashed { .. } = child.run(Some(&format!("{second}:2=abort"))) else {
                 panic!("{second} was not met after {first}")
             };

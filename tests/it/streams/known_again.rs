@@ -1,9 +1,7 @@
 //! What comes again is taken once: by its id, by its `Idempotency-Key`, by its producer's batch; also over restarts.
 
 use super::scene::{Scene, append, event, events, numbers};
-use keyfold::stream::{
-    AppendError, AppendRequest, Appended, Dedup, NewEvent, Retention, StreamLog, StreamSettings,
-};
+use keyfold::stream::{AppendError, AppendRequest, Appended, Dedup, NewEvent, Retention, StreamLog, StreamSettings};
 use std::sync::Arc;
 
 fn with_key(log: &StreamLog, key: &str, events: Vec<NewEvent>) -> Result<Appended, AppendError> {
@@ -68,8 +66,11 @@ fn so_many_ids_are_remembered_as_the_settings_say_also_after_a_restart() {
     let log = scene.open();
     assert!(again(&log, 29) && again(&log, 20), "the last ten are known");
     assert!(!again(&log, 19), "the eleventh is not");
-    log.set_settings(StreamSettings { dedup: Dedup { events: 1, ..scene.settings.dedup.clone() }, ..scene.settings.clone() })
-        .expect("it can be changed");
+    log.set_settings(StreamSettings {
+        dedup: Dedup { events: 1, ..scene.settings.dedup.clone() },
+        ..scene.settings.clone()
+    })
+    .expect("it can be changed");
     assert!(again(&log, 19) && !again(&log, 29));
 }
 

@@ -49,9 +49,13 @@ fn every_event_can_be_read_from_its_number_and_has_its_position() {
     let mut offset = 0;
     for (number, stored) in (0..).zip(&all) {
         for log in [&log, &again] {
-            let one = log.read(0, EventNumber(number), ReadLimit { records_max: 1, bytes_max: 0 }).expect("it is whole");
+            let one =
+                log.read(0, EventNumber(number), ReadLimit { records_max: 1, bytes_max: 0 }).expect("it is whole");
             assert_eq!(one, [stored.clone()]);
-            assert_eq!(log.position_of(0, EventNumber(number)).expect("it is whole"), Position { offset, line: number });
+            assert_eq!(
+                log.position_of(0, EventNumber(number)).expect("it is whole"),
+                Position { offset, line: number }
+            );
         }
         offset += stored.json.len() as u64 + 1;
     }
@@ -81,7 +85,8 @@ fn batches_of_any_size_give_every_event_once_and_replay_gives_the_same_bytes() {
             let log = if random.below(2) == 0 { scene.open() } else { Arc::clone(&log) };
             let mut reader = source(&log);
             reader.seek(&at).unwrap_or_else(|error| panic!("{error:#}"));
-            let limit = ReadLimit { records_max: random.between(1, 60) as usize, bytes_max: random.between(1, 4000) as usize };
+            let limit =
+                ReadLimit { records_max: random.between(1, 60) as usize, bytes_max: random.between(1, 4000) as usize };
             let mut batch = RecordBatch::default();
             let status = reader.read(limit, &mut batch).unwrap_or_else(|error| panic!("{error:#}"));
             let count = batch.records.len();

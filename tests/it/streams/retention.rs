@@ -50,7 +50,8 @@ fn what_is_older_than_its_age_is_deleted_with_its_file_and_stays_away_after_a_re
     let log = scene.open();
     assert_eq!(log.starts(), [start]);
     assert_eq!(numbers(&log, 0), (start.line..100).collect::<Vec<_>>());
-    let error = format!("{:#}", source(&log).replay(&[range(0, 1)], &mut RecordBatch::default()).expect_err("it is gone"));
+    let error =
+        format!("{:#}", source(&log).replay(&[range(0, 1)], &mut RecordBatch::default()).expect_err("it is gone"));
     assert!(error.contains("is deleted; the first one is"), "{error}");
 }
 

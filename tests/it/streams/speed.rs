@@ -21,7 +21,8 @@ fn body(request: u64) -> Vec<NewEvent> {
 
 #[test]
 fn a_hundred_thousand_events_a_second_in_bodies_of_a_thousand_are_no_problem() {
-    let scene = Scene { folder: tempfile::tempdir().expect("a folder can be made"), ..Scene::new(StreamSettings::default()) };
+    let scene =
+        Scene { folder: tempfile::tempdir().expect("a folder can be made"), ..Scene::new(StreamSettings::default()) };
     let log = scene.open();
     let started = Instant::now();
     let bodies: Vec<_> = (0..REQUESTS).map(body).collect();

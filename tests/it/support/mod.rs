@@ -1,6 +1,7 @@
 //! What several tests share.
 
 pub mod answers;
+pub mod bodies;
 pub mod card_sessions;
 pub mod checkpoint;
 pub mod command;
@@ -16,5 +17,6 @@ pub mod process;
 pub mod receiver;
 pub mod rules;
 pub mod seaweedfs;
+pub mod segments;
 pub mod uploads;
 pub mod vfs;

@@ -68,10 +68,10 @@ fn more_than_a_few_versions_at_the_same_time_are_refused() {
     let mut trial = first();
     let versions = [second(), guest("event-time-timeout")];
     for number in 0..4 {
-        trial.run(&[event(&format!("key-{number}"), 1_000)]);
+        trial.run(&[event(&format!("key-{number}"), 1_000 * (1 + number as i64))]);
         trial.activate(&versions[number % 2], StateChoice::Drain).unwrap();
     }
-    trial.run(&[event("key-4", 1_000)]);
+    trial.run(&[event("key-4", 5_000)]);
     let why = refused(&mut trial, &versions[0], StateChoice::Drain);
     assert!(why.contains("4 versions are drained already"), "{why}");
 }
@@ -79,7 +79,7 @@ fn more_than_a_few_versions_at_the_same_time_are_refused() {
 #[test]
 fn a_drain_on_top_of_a_migration_needs_a_version_that_reads_what_was_not_rewritten() {
     let mut trial = first();
-    super::run_many(&mut trial, "stuck", 100, 1_000);
+    super::run_many(&mut trial, &[("stuck", 100)], 1_000);
     trial.activate(&second(), StateChoice::Migrate).unwrap();
     trial.run(&[event("b", 1_000)]);
     // The first version reads its own states, and the second goes on with what it has written.

@@ -54,10 +54,8 @@ fn timeouts_of_rewritten_states_are_due_when_they_were() {
 fn a_state_that_cannot_be_rewritten_fails_its_key_alone_and_stays() {
     let wrong = [("refused", 100), ("traps", 200), ("loops", 300), ("panics", 400), ("grows", 500)];
     let mut trial = first();
-    for (key, count) in wrong {
-        run_many(&mut trial, key, count, 1_000);
-    }
-    trial.run(&[event("good", 1_000)]);
+    let keys = wrong.into_iter().chain([("good", 1)]);
+    run_many(&mut trial, &keys.collect::<Vec<_>>(), 1_000);
     trial.activate(&second(), StateChoice::Migrate).unwrap();
     let mut lines: Vec<String> = wrong.iter().map(|(key, _)| event(key, 2_000)).collect();
     lines.push(event("good", 2_000));
@@ -71,7 +69,9 @@ fn a_state_that_cannot_be_rewritten_fails_its_key_alone_and_stays() {
     let said = |part: &str| {
         assert!(batch.letters.iter().any(|letter| letter.message.contains(part)), "{part}: {:?}", batch.letters)
     };
-    ["a count of 100 cannot be rewritten", "out-of-fuel", "a count of 400", "state-limit", "trapped"].map(said);
+    ["a count of 100 cannot be rewritten", "out-of-fuel", "a count of 400", "state-limit", "trapped"]
+        .iter()
+        .for_each(|part| said(part));
     let rows = trial.rows();
     for (key, count) in wrong {
         let row = &rows[key];
@@ -92,10 +92,8 @@ fn a_state_that_cannot_be_rewritten_fails_its_key_alone_and_stays() {
 fn an_answer_that_does_not_fit_the_states_fails_those_that_it_is_wrong_for() {
     let wrong = [("too-few", 100), ("past-the-end", 200), ("left-over", 300), ("too-many", 400)];
     let mut trial = Setup::guest("silent").open();
-    for (key, count) in wrong {
-        run_many(&mut trial, key, count, 1_000);
-    }
-    trial.run(&[event("good", 1_000)]);
+    let keys = wrong.into_iter().chain([("good", 1)]);
+    run_many(&mut trial, &keys.collect::<Vec<_>>(), 1_000);
     trial.activate(&guest("migrating-liar"), StateChoice::Migrate).unwrap();
     let mut lines: Vec<String> = wrong.iter().map(|(key, _)| event(key, 2_000)).collect();
     lines.push(event("good", 2_000));
@@ -115,7 +113,7 @@ fn an_answer_that_does_not_fit_the_states_fails_those_that_it_is_wrong_for() {
 #[test]
 fn a_corrected_version_rewrites_what_the_one_before_could_not() {
     let mut trial = first();
-    run_many(&mut trial, "a", 100, 1_000);
+    run_many(&mut trial, &[("a", 100)], 1_000);
     trial.activate(&second(), StateChoice::Migrate).unwrap();
     trial.run(&[event("b", 1_000)]);
     assert_eq!(trial.older_rows().to_migrate, 1);

@@ -39,9 +39,10 @@ fn refused(trial: &mut Trial, rule: &[u8], state: StateChoice) -> String {
     format!("{:#}", trial.activate(rule, state).expect_err("it is refused"))
 }
 
-/// So many events of a key in one batch.
-fn run_many(trial: &mut Trial, key: &str, count: usize, at_ms: i64) -> Batch {
-    trial.run(&vec![event(key, at_ms); count])
+/// So many events of each key in one batch.
+fn run_many(trial: &mut Trial, keys: &[(&str, usize)], at_ms: i64) -> Batch {
+    let lines = keys.iter().flat_map(|(key, count)| vec![event(key, at_ms); *count]);
+    trial.run(&lines.collect::<Vec<String>>())
 }
 
 /// The schema of each key's row, 0 for a row without state.

@@ -76,9 +76,8 @@ fn a_run_that_waits_for_nothing_else_sweeps_to_the_end() {
 #[test]
 fn a_migration_that_fails_for_many_is_given_up_and_the_rows_stay() {
     let mut trial = first();
-    for number in 0..70 {
-        run_many(&mut trial, &format!("bad-{number}"), 100, 1_000);
-    }
+    let keys: Vec<String> = (0..70).map(|number| format!("bad-{number}")).collect();
+    run_many(&mut trial, &keys.iter().map(|key| (key.as_str(), 100)).collect::<Vec<_>>(), 1_000);
     trial.activate(&second(), StateChoice::Migrate).unwrap();
     trial.run_source(&mut keyfold::source::EmptySource).unwrap();
     let left = trial.older_rows();
