@@ -258,6 +258,7 @@ impl Host {
             if self.settings.control.has_activation() {
                 self.settle_all(source, observer)?;
                 self.activate_what_was_asked();
+                continue;
             }
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -333,7 +334,10 @@ impl Host {
             self.watermarks.forget_quiet();
             return Ok(ReadStatus::More);
         }
+        let turn = self.settings.hosting.cpu.turn();
+        let computing = turn.begin();
         let status = source.read(self.settings.batch, records)?;
+        drop(computing);
         fault::point("read");
         let now = self.now();
         self.watermarks.observe(records, now);

@@ -213,9 +213,11 @@ impl Host {
         Ok(())
     }
 
-    /// Waits while too much waits for the sink, or until the run is to stop.
+    /// Waits while too much waits for the sink, until the run is to stop, or until somebody asks for another version.
     pub(super) fn hold_back(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
-        while self.deliveries.is_full() && !stop.load(Ordering::Relaxed) {
+        let is_asked =
+            |stop: &AtomicBool, host: &Self| stop.load(Ordering::Relaxed) || host.settings.control.has_activation();
+        while self.deliveries.is_full() && !is_asked(stop, self) {
             self.deliveries.say_that_it_is_full();
             self.wait_for_news(observer)?;
             self.plan_log.show_progress(self.delivered)?;

@@ -33,6 +33,8 @@ impl Host {
 
     pub(super) fn batch_input(&self, records: RecordBatch) -> BatchInput {
         let extractors = self.settings.inputs.iter().map(|input| &input.extractor);
+        let turn = self.settings.hosting.cpu.turn();
+        let _computing = turn.begin();
         BatchInput::new(records, extractors, self.settings.identity.partitions)
     }
 

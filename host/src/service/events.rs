@@ -6,6 +6,7 @@ use super::{
     Answer, Caller, EVENTS_DEFAULT, EVENTS_MAX, ErrorKind, EventsBody, EventsPage, EventsQuery, Operation, Service,
     ServiceError, StreamTail, Wake, quota,
 };
+use crate::fair::CpuShare;
 use crate::source::ReadLimit;
 use crate::source::file::RECORD_BYTES_MAX_DEFAULT;
 use crate::stream::decode::{Body, decode};
@@ -23,7 +24,11 @@ impl Service {
         self.allow(caller, Operation::EVENTS_APPEND, stream)?;
         let tenant = self.tenant_of(caller)?;
         let stream = tenant.stream(stream)?;
+        // Whoever floods the server with bodies does so on its own share of the cores.
+        let turn = CpuShare::of(&self.share_of(&tenant)).turn();
+        let computing = turn.begin();
         let events = decoded(body, EVENTS_OF_A_REQUEST_MAX)?;
+        drop(computing);
         self.check_flow(&tenant, events.len() as u64)?;
         let request = AppendRequest {
             events,

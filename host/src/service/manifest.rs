@@ -22,6 +22,8 @@ use std::time::Duration;
 const PARTITIONS_DEFAULT: u32 = 1;
 /// Inputs of one rule at most.
 const INPUTS_MAX: usize = 16;
+/// Events of a batch, unless its manifest says otherwise: a batch is read and keyed in one go, on a core that others wait for.
+const SERVED_BATCH_EVENTS_DEFAULT: u64 = 10_000;
 /// Fuel of one group at most: about half a second. What a tenant's rules use in all is bounded by its share of the cores.
 const FUEL_MAX: u64 = 1_000_000_000;
 /// Whoever asks for a decision waits so long when nobody says how long.
@@ -137,7 +139,7 @@ impl CheckedManifest {
             return Err(ServiceError::invalid_field("decide.deadline", "decide.deadline is more than 30s"));
         }
         let interval = manifest.batch.interval.as_ref().map(|text| parsed("batch.interval", text)).transpose()?;
-        let events = manifest.batch.events.unwrap_or(BATCH_EVENTS_DEFAULT as u64);
+        let events = manifest.batch.events.unwrap_or(SERVED_BATCH_EVENTS_DEFAULT);
         if !(1..=10 * BATCH_EVENTS_DEFAULT as u64).contains(&events) {
             let message = format!("batch.events is {events}: 1 to {} are possible", 10 * BATCH_EVENTS_DEFAULT);
             return Err(ServiceError::invalid_field("batch.events", message));

@@ -352,7 +352,7 @@ pub struct OutputManifest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchManifest {
-    /// Events of one batch at most.
+    /// Events of one batch at most; absent: 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
     /// At most one batch in each interval, such as `1s`; absent: as soon as there is something to do.

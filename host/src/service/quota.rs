@@ -12,7 +12,7 @@ fn built_in() -> Quotas {
         rules: Some(100),
         streams: Some(200),
         component_bytes: Some(2 * GIB),
-        events_per_second: Some(100_000),
+        events_per_second: Some(20_000),
         requests_per_second: Some(5_000),
         // All that others leave.
         cpu: None,

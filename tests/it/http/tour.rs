@@ -6,7 +6,7 @@ use std::process::Command;
 #[test]
 fn the_tour_of_the_service_proves_what_it_says() {
     // It needs their components.
-    ["fraud-session", "fraud-session-1-1"].map(example);
+    let _ = ["fraud-session", "fraud-session-1-1"].map(example);
     let mut tour = Command::new("sh");
     tour.arg(root().join("examples/service-tour/tour.sh")).env("KEYFOLD", KEYFOLD).env("KEYFOLD_CACHE", cache());
     let ended = tour.env_remove("KEYFOLD_LOG").output().expect("there is a shell");

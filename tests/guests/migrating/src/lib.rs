@@ -63,7 +63,7 @@ impl Migrate<Events2> for Migrating {
                 std::hint::black_box(());
             },
             400 => panic!("a count of 400"),
-            500 => Ok(Events2 { events: count, ballast: "x".repeat(8 * 1024 * 1024) }),
+            500 => Ok(Events2 { events: count, ballast: "x".repeat(2 * 1024 * 1024) }),
             _ => Ok(Events2 { events: count, ballast: String::new() }),
         }
     }
