@@ -147,7 +147,7 @@ impl Collector for Durations {
         let help = "How long batches took, from the trigger to the delivery";
         let mut metric = encoder.encode_descriptor("batch_duration_seconds", help, None, MetricType::Histogram)?;
         for ((tenant, rule), took) in &self.0 {
-            let ends = BATCH_SECONDS.into_iter().chain([f64::MAX]);
+            let ends = BATCH_SECONDS.into_iter().chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = ends.zip(took.buckets).collect();
             let label = OfRule { tenant: tenant.clone(), rule: rule.clone() };
             metric.encode_family(&label)?.encode_histogram::<OfRule>(took.sum, took.count(), &buckets, None)?;
