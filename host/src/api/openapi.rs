@@ -79,9 +79,9 @@ fn routes() -> OpenApi {
     document
 }
 
-fn each_operation(item: &mut PathItem, mut change: impl FnMut(&mut Operation)) {
+fn each_operation(item: &mut PathItem, change: impl FnMut(&mut Operation)) {
     let all = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
-    all.into_iter().flatten().for_each(|operation| change(operation));
+    all.into_iter().flatten().for_each(change);
 }
 
 /// Says what holds for every route: its names, its roles, its problems.
