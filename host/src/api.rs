@@ -23,6 +23,7 @@ mod router;
 mod routes;
 pub mod server;
 mod settings;
+mod shape;
 mod shares;
 mod tail;
 mod tls;
