@@ -14,3 +14,4 @@ mod stopping;
 mod tails;
 mod tls;
 mod tour;
+mod zippy;
