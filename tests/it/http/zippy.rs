@@ -148,12 +148,7 @@ impl Course {
 
     fn activate(&mut self, version: usize) {
         let digest = self.model.uploaded[version].clone();
-        let reply = self.admin().post("/v1/rules/r/activate", json!({ "version": digest, "state": "keep" }));
-        if self.model.ran.last() == Some(&digest) {
-            assert!(reply.status < 500, "what runs already may be refused or not: {}", reply.text);
-            return;
-        }
-        reply.ok();
+        self.admin().post("/v1/rules/r/activate", json!({ "version": digest, "state": "keep" })).ok();
         self.model.ran.push(digest);
     }
 
