@@ -4,6 +4,8 @@
 //! `access` (token, role, rate), `body` (size and time), a handler in `routes`, and `work`, where the service does it. Handlers do
 //! nothing that the service does not do: they read, call one method, and write.
 
+#![allow(clippy::result_large_err, reason = "a problem is made once for each refused request, and is no hot path")]
+
 mod access;
 mod answers;
 mod app;
@@ -21,6 +23,7 @@ mod router;
 mod routes;
 pub mod server;
 mod settings;
+mod shape;
 mod shares;
 mod tail;
 mod tls;

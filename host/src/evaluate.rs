@@ -109,7 +109,8 @@ impl<'a> Evaluator<'a> {
         states: &[&[u8]],
         mut each: impl FnMut(usize, Result<&[u8], &CallError>),
     ) -> Result<()> {
-        let mut parts = vec![0..states.len()];
+        let whole = 0..states.len();
+        let mut parts = vec![whole];
         while let Some(part) = parts.pop() {
             if let Some(failures) = self.has_failed() {
                 let error = rule_failing(failures);

@@ -85,7 +85,7 @@ pub fn row_to_import(row: &KeyRow, decoder: &StateDecoder) -> Result<String> {
     let value = state.and_then(|state| decoder.exact(state));
     Ok(serde_json::to_string(&ExportedRow {
         key: String::from_utf8_lossy(&row.key),
-        value_hex: state.filter(|_| value.is_none()).map(|state| hex(state)),
+        value_hex: state.filter(|_| value.is_none()).map(hex),
         value,
         schema: row.value().map(|(_, schema)| schema),
         timeout: timeout_of(row),

@@ -181,7 +181,7 @@ impl Partition {
         let computing = turn.begin();
         let grouped = self.group(work).with_context(attempt)?;
         drop(computing);
-        let (mut staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
+        let (staged, report) = self.evaluate(work, &grouped).with_context(attempt)?;
         if work.twice {
             let (again, _) = self.evaluate(work, &grouped).with_context(attempt)?;
             ensure!(
@@ -191,11 +191,7 @@ impl Partition {
                 staged.first_difference(&again)
             );
         }
-        let decided = std::mem::take(&mut staged.decided);
         let report = self.commit(work, staged, report).with_context(attempt)?;
-        if let Some(awaited) = &work.awaited {
-            awaited.committed(&work.plan, id, self.partitions, decided);
-        }
         Ok(PartitionReport { worked: Some(working.span()), ..report })
     }
 
@@ -259,7 +255,13 @@ impl Partition {
         report.dead_letters = staged.dead_letters.len() as u64;
         report.rows_updated = staged.rows_updated;
         report.rows_removed = staged.rows_removed;
-        self.db.commit(Commit {
+        let (id, partitions, decided) = (self.id, self.partitions, staged.decided);
+        let tell = || {
+            if let Some(awaited) = &work.awaited {
+                awaited.committed(&work.plan, id, partitions, decided);
+            }
+        };
+        let commit = Commit {
             batch: work.plan.batch,
             delta: staged.delta,
             rows_changed: staged.rows_changed,
@@ -270,7 +272,8 @@ impl Partition {
             delivered: work.delivered,
             shipped: work.shipped,
             thresholds: thresholds(work),
-        })?;
+        };
+        self.db.commit_and_tell(commit, tell)?;
         report.outputs = staged.outputs;
         report.rows_total = self.db.rows();
         report.counts = self.db.counts().clone();

@@ -43,8 +43,9 @@ fn stage(folder: &Path) -> Stage {
     Stage { settings, component: Arc::new(component), loader }
 }
 
+/// The examples that are rules.
 fn folders(parent: &Path) -> Vec<PathBuf> {
-    let folders: Vec<PathBuf> = entries(parent).into_iter().filter(|path| path.is_dir()).collect();
+    let folders: Vec<PathBuf> = entries(parent).into_iter().filter(|path| path.join("Cargo.toml").is_file()).collect();
     assert!(!folders.is_empty(), "there are no examples in {}", parent.display());
     folders
 }

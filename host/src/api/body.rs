@@ -2,12 +2,15 @@
 
 use super::app::App;
 use super::problem::Problem;
+use super::shape::wrong_place;
 use super::shares::Share;
 use crate::service::Caller;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::time::Duration;
 
 const KIB: usize = 1024;
@@ -26,7 +29,7 @@ pub struct JsonBody<T>(pub T);
 /// A JSON body that may be absent, or `null`.
 pub struct MaybeJsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+impl<T: DeserializeOwned + Serialize> FromRequest<App> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -35,7 +38,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
-impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeJsonBody<T> {
+impl<T: DeserializeOwned + Serialize + Default> FromRequest<App> for MaybeJsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -113,7 +116,23 @@ pub fn unsupported(content_type: &str, wanted: &str) -> Problem {
     Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is not right: {error}")))
+fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Problem> {
+    let parsed = serde_json::from_slice(bytes).map_err(|error| not_right(&error.to_string()))?;
+    check_shape(bytes, &parsed)?;
+    Ok(parsed)
+}
+
+/// Refuses a body in which an array stands for an object.
+pub fn check_shape(bytes: &[u8], parsed: &impl Serialize) -> Result<(), Problem> {
+    let given: Value = serde_json::from_slice(bytes).map_err(|error| not_right(&error.to_string()))?;
+    let read = serde_json::to_value(parsed).map_err(|error| not_right(&error.to_string()))?;
+    match wrong_place(&given, &read) {
+        None => Ok(()),
+        Some(place) if place.is_empty() => Err(not_right("it is no JSON object")),
+        Some(place) => Err(Problem { field: Some(place.clone()), ..not_right(&format!("{place} is no JSON object")) }),
+    }
+}
+
+fn not_right(why: &str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is not right: {why}"))
 }

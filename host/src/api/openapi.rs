@@ -24,11 +24,36 @@ const NAME: &str = "^[a-z0-9][a-z0-9._-]{0,62}$";
 /// The document as text, made once.
 pub fn text() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| serde_json::to_string(&document()).unwrap_or_default())
+    TEXT.get_or_init(|| document().to_string())
 }
 
 /// The document.
-pub fn document() -> OpenApi {
+pub fn document() -> Value {
+    let mut document = serde_json::to_value(routes()).unwrap_or_default();
+    name_unsigned(&mut document);
+    document
+}
+
+/// Numbers without a sign are called so: what describes them gives them the range of those that have one.
+fn name_unsigned(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let unsigned = match members.get("format").and_then(Value::as_str) {
+                Some("int32") => "uint32",
+                Some("int64") => "uint64",
+                _ => "",
+            };
+            if !unsigned.is_empty() && members.get("minimum").and_then(Value::as_u64).is_some() {
+                members.insert("format".to_owned(), unsigned.into());
+            }
+            members.values_mut().for_each(name_unsigned);
+        }
+        Value::Array(items) => items.iter_mut().for_each(name_unsigned),
+        _ => {}
+    }
+}
+
+fn routes() -> OpenApi {
     let info = InfoBuilder::new()
         .title("Keyfold")
         .version(env!("CARGO_PKG_VERSION"))
@@ -54,9 +79,9 @@ pub fn document() -> OpenApi {
     document
 }
 
-fn each_operation(item: &mut PathItem, mut change: impl FnMut(&mut Operation)) {
+fn each_operation(item: &mut PathItem, change: impl FnMut(&mut Operation)) {
     let all = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
-    all.into_iter().flatten().for_each(|operation| change(operation));
+    all.into_iter().flatten().for_each(change);
 }
 
 /// Says what holds for every route: its names, its roles, its problems.

@@ -56,6 +56,7 @@ pub struct Quotas {
     pub requests_per_second: Option<u32>,
     /// Cores that its rules may use, such as 0.5.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(exclusive_minimum = 0.0)]
     pub cpu: Option<f64>,
     /// Its share of the cores when others want them, too, beside the weight of the others.
     #[serde(skip_serializing_if = "Option::is_none")]

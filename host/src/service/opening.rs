@@ -18,7 +18,7 @@ use crate::state::catalogue::{ActivationRow, Catalogue, Reference, RuleRow, Tena
 use crate::state::{Budget, OVERLAY_BYTES_DEFAULT};
 use crate::stream::StreamLimits;
 use crate::wasm::Engine;
-use crate::wasm::engine::INSTANCES_MAX;
+use crate::wasm::engine::INSTANCES_MAX_SERVICE;
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
@@ -39,13 +39,13 @@ impl Service {
         let sweeper = Arc::new(Sweeper::default());
         let records = Arc::new(Records::new(Arc::clone(&catalogue), clock.clone(), Arc::clone(&sweeper)));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let share = FairShare::new(cores, INSTANCES_MAX as usize);
+        let share = FairShare::new(cores, INSTANCES_MAX_SERVICE as usize);
         let budget = Budget::new(OVERLAY_BYTES_DEFAULT);
         let runners = Runners::new(clock.clone(), share, budget, Arc::clone(&records) as _)?;
         let mut stream_limits = StreamLimits::default();
         stream_limits.segment_bytes = tuning.segment_bytes.unwrap_or(stream_limits.segment_bytes);
         let service = Arc::new(Service {
-            engine: Engine::new(&Limits::default())?,
+            engine: Engine::for_instances(&Limits::default(), INSTANCES_MAX_SERVICE)?,
             secrets: Arc::new(Secrets::new(clock.clone())),
             data,
             clock,

@@ -4,7 +4,7 @@ use super::activations::{Wanted, not_draining};
 use super::deed::Deed;
 use super::manifest::{self, CheckedManifest, CheckedOutput};
 use super::model::{self, Manifest, Quotas, Rule, RuleState, RuleStatus, StreamSettings, VersionName};
-use super::registry::{StreamEntry, TenantEntry};
+use super::registry::{IsGone, StreamEntry, TenantEntry};
 use super::rule_entry::{Declared, Draining, Known, RuleEntry, Starts, path_of};
 use super::tokens::{later, parsed};
 use super::{Answer, Caller, DeleteRule, Operation, Put, Service, ServiceError, quota};
@@ -16,7 +16,7 @@ use crate::state::catalogue::{NewLine, RuleId, RuleRow, StreamId, Use};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Service {
     /// Reads a manifest, and tells which of its fields is wrong.
@@ -36,10 +36,10 @@ impl Service {
         self.changing_in(caller, Operation::RULE_PUT, name, |deed, tenant| {
             super::check_name("rule", name)?;
             let checked = CheckedManifest::new(name, manifest, &self.quotas_of(tenant), self.tuning.private_webhooks)?;
-            let _lock = tenant.lock()?;
+            let lock = tenant.lock()?;
             let (rule, is_new) = match tenant.rule(name) {
                 Ok(rule) => {
-                    self.change_rule(deed, tenant, &rule, manifest, checked)?;
+                    self.change_rule(deed, tenant, &rule, manifest, checked, lock)?;
                     (rule, false)
                 }
                 Err(_) => (self.make_rule(deed, tenant, name, manifest, checked)?, true),
@@ -189,6 +189,7 @@ impl Service {
         rule: &Arc<RuleEntry>,
         manifest: &Manifest,
         checked: CheckedManifest,
+        tenant_lock: MutexGuard<'_, IsGone>,
     ) -> Answer<()> {
         let _lock = rule.lock()?;
         not_draining(rule)?;
@@ -231,6 +232,8 @@ impl Service {
             (known.manifest, known.checked) = (manifest.clone(), Arc::new(checked));
             (known.starts, known.uses) = (starts, uses);
         }
+        // A rule may take its time to stop. Others of the tenant need not wait for it.
+        drop(tenant_lock);
         if active.is_none() {
             return Ok(());
         }

@@ -16,6 +16,9 @@ const EVERY: Duration = Duration::from_secs(3);
 /// How often is looked while nothing does: events grow old by themselves.
 const EVERY_QUIET: Duration = Duration::from_secs(60);
 
+/// This part of the quota of bytes in streams is for outputs alone.
+const OUTPUTS_ABOVE_QUOTA: u64 = 10;
+
 /// When is looked.
 #[derive(Default)]
 pub(super) struct Sweeper {
@@ -109,7 +112,7 @@ impl Service {
         }
     }
 
-    /// Holds the rules of a tenant whose states are over a quota, and lets them go on when they are not.
+    /// Holds the rules of a tenant whose states or streams are over a quota, and lets them go on when they are not.
     fn hold_over_quota(&self, tenant: &TenantEntry) {
         let rules = tenant.all_rules();
         let quotas = self.quotas_of(tenant);
@@ -123,11 +126,14 @@ impl Service {
             })
             .sum();
         let over = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used > limit);
-        let quota = match (over(quotas.state_keys, keys), over(quotas.state_bytes, bytes)) {
-            (true, _) => Some("state_keys"),
-            (false, true) => Some("state_bytes"),
-            (false, false) => None,
-        };
+        // At the quota no more events are taken. A little above it rules may still go on and read what is there, so that it can be deleted.
+        let stream_bytes = quotas.stream_bytes.map(|bytes| bytes.saturating_add(bytes / OUTPUTS_ABOVE_QUOTA));
+        let held = [
+            ("state_keys", over(quotas.state_keys, keys)),
+            ("state_bytes", over(quotas.state_bytes, bytes)),
+            ("stream_bytes", over(stream_bytes, tenant.stream_bytes())),
+        ];
+        let quota = held.into_iter().find(|(_, is_over)| *is_over).map(|(quota, _)| quota);
         rules.iter().filter_map(|rule| rule.runner()).for_each(|runner| runner.hold(quota));
     }
 

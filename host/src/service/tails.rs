@@ -89,8 +89,7 @@ impl LogTail {
         LogTail { still, next: logs.end(), logs, _told: told }
     }
 
-    /// Lines that have come since, each as JSON: `time`, `level`, `key`, `text`, `version`, `batch`; `dropped` when lines were too many to
-    /// keep. An error when the token has ended or the server stops.
+    /// Lines that have come since, each as JSON: `time`, `level`, `key`, `text`; or `dropped`, how many lines were too many to keep. An error when the token has ended or the server stops.
     pub fn read(&mut self) -> Answer<Vec<Value>> {
         self.still.check()?;
         let (lines, next) = self.logs.read(self.next);

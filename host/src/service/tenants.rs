@@ -78,6 +78,8 @@ impl Service {
             deed.of_tenant(&tenant);
             let mut lock = tenant.lock()?;
             let rules = tenant.all_rules();
+            // All are told before one is waited for.
+            rules.iter().filter_map(|rule| rule.runner()).for_each(|runner| runner.ask_to_stop());
             rules.iter().for_each(|rule| rule.stop());
             self.catalogue
                 .change(|change| {

@@ -15,8 +15,11 @@ pub struct AppendRequest<'a> {
     /// there already, and is dropped. That is remembered as long as the stream is there.
     pub producer: Option<(String, u64)>,
     /// Gets where the events are before anybody can read them. Not called for events that were there already.
-    pub on_placed: Option<&'a mut dyn FnMut(&[Placed])>,
+    pub on_placed: Option<&'a mut OnPlaced<'a>>,
 }
+
+/// Gets where the events of a request are.
+pub type OnPlaced<'a> = dyn FnMut(&[Placed]) + 'a;
 
 /// Where an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

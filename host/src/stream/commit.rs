@@ -102,12 +102,12 @@ impl<'w> Commit<'w> {
         let part = &mut self.parts[partition as usize];
         let mut noting = Noting::default();
         for (ordinal, (index, event)) in (0..).zip(events) {
-            if let Some(id) = event.id {
-                if self.remembered.has_id(&id) || !self.added_ids.insert(id) {
-                    appended.duplicates += 1;
-                    noting.duplicates.push(ordinal);
-                    continue;
-                }
+            if let Some(id) = event.id
+                && (self.remembered.has_id(&id) || !self.added_ids.insert(id))
+            {
+                appended.duplicates += 1;
+                noting.duplicates.push(ordinal);
+                continue;
             }
             let number = part.push(event, self.block_bytes, self.received, &mut noting, request);
             appended.placed.push(Placed { index: *index, partition, number });

@@ -1,6 +1,6 @@
 //! [`StreamLog`]: one stream.
 
-use super::append::{AppendError, AppendRequest, Appended, Placed};
+use super::append::{AppendError, AppendRequest, Appended, OnPlaced};
 use super::block::Block;
 use super::notes::Notes;
 use super::open_partition;
@@ -143,7 +143,7 @@ impl StreamLog {
     }
 
     /// Writes what waits, for all whose requests it is. The first request is the caller's own.
-    fn lead(&self, own: &mut Option<&mut dyn FnMut(&[Placed])>) {
+    fn lead(&self, own: &mut Option<&mut OnPlaced<'_>>) {
         let led = self.queue.lead();
         let mut answers = self.commit(&led);
         let mut told = Vec::new();

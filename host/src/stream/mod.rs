@@ -26,7 +26,7 @@ mod source;
 mod subscription;
 mod writer;
 
-pub use append::{AppendError, AppendRequest, Appended, InvalidEvent, Placed};
+pub use append::{AppendError, AppendRequest, Appended, InvalidEvent, OnPlaced, Placed};
 pub use cache::BlockCache;
 pub use log::{StoredEvent, StreamCounts, StreamLog};
 pub use new_event::{EVENT_DEPTH_MAX, NewEvent, Refusal};

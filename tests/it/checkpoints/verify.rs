@@ -12,10 +12,7 @@ fn a_whole_checkpoint_is_said_to_be_whole_and_a_damaged_one_fails_with_the_names
     let newest = trial.write(&store);
     let url = trial.work.path().join("checkpoint").display().to_string();
     let whole = command::run(["verify", &url]).ok();
-    assert!(
-        whole.stderr.contains("whole: card-sessions") && whole.stderr.contains(&format!("batch {newest}")),
-        "{whole:?}"
-    );
+    assert!(whole.stderr.contains("whole: stream") && whole.stderr.contains(&format!("batch {newest}")), "{whole:?}");
     let json = &command::run(["verify", &url, "--json"]).ok().json_lines()[0];
     assert_eq!((json["batch"].as_u64(), json["faults"].as_array().map(Vec::len)), (Some(newest.0), Some(0)));
     assert!(json["batchAgeMs"].is_i64() && json["snapshotAgeMs"].is_i64() && json["restored"].is_object(), "{json}");
@@ -44,7 +41,7 @@ fn a_checkpoint_is_listed_with_its_batches_sizes_and_epochs() {
     let newest = trial.write(&trial.local("checkpoint"));
     let url = trial.work.path().join("checkpoint").display().to_string();
     let json = &command::run(["checkpoint", "ls", &url, "--json"]).ok().json_lines()[0];
-    assert_eq!(json["rule"], "card-sessions");
+    assert_eq!(json["rule"], "stream");
     assert_eq!(json["committed"], serde_json::json!([0, newest.0]));
     assert_eq!(json["planned"], serde_json::json!([0, newest.0 + 2]));
     assert_eq!((json["lagBatches"].as_u64(), json["delivered"].as_u64()), (Some(2), Some(newest.0 - 2)));
@@ -58,7 +55,7 @@ fn a_checkpoint_is_listed_with_its_batches_sizes_and_epochs() {
         assert_eq!(batches, [3, 7]);
     }
     let text = command::run(["checkpoint", "ls", &url]).ok().stdout;
-    for part in ["card-sessions", "2 not committed", &format!("commits: 0 to {newest}"), "epoch 1"] {
+    for part in ["stream", "2 not committed", &format!("commits: 0 to {newest}"), "epoch 1"] {
         assert!(text.contains(part), "the text lacks '{part}':\n{text}");
     }
 }

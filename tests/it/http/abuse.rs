@@ -121,7 +121,16 @@ fn bodies_that_are_not_what_they_say_are_refused_with_reasons() {
     let rule = super::served::manifest("s");
     admin.put("/v1/rules/r", rule.clone()).ok();
     let put = |body: &str| admin.send(Method::PUT, "/v1/rules/r2", "application/json", body.to_owned());
-    for body in ["", "{", "null", "[]", "\"x\"", "{\"inputs\":{}}", "{\"inputs\":7}"] {
+    for body in [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{\"inputs\":{\"input\":[\"s\",[\"/k\"]]}}",
+        "\"x\"",
+        "{\"inputs\":{}}",
+        "{\"inputs\":7}",
+    ] {
         assert_eq!(put(body).status, 400, "{body}");
     }
     let mut wrong = rule;

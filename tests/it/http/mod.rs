@@ -13,3 +13,5 @@ mod settings;
 mod stopping;
 mod tails;
 mod tls;
+mod tour;
+mod zippy;

@@ -80,12 +80,7 @@ impl Served {
         made["secret"].as_str().expect("it has a secret").to_owned()
     }
 
-    /// The folder that the server has its data in.
-    pub fn data(&self) -> PathBuf {
-        self.folder.path().join("server")
-    }
-
-    /// The folder around it.
+    /// The folder around its data.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -70,3 +70,21 @@ fn log_lines_are_json_when_somebody_says_so_and_name_the_request() {
     let line: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
     assert_eq!(line["span"]["id"], "from-the-client", "{line}");
 }
+
+#[test]
+fn requests_are_traced_to_a_collector_when_one_is_named() {
+    let collector = tiny_http::Server::http("127.0.0.1:0").expect("there are free ports");
+    let address = collector.server_addr().to_ip().expect("it is an address of the network");
+    let served = Served::with(&["--otlp", &format!("http://{address}/v1/traces")]);
+    served.nobody().get("/healthz").ok();
+    let stopping = std::thread::spawn(move || served.stop().0);
+    let mut request =
+        collector.recv_timeout(std::time::Duration::from_secs(60)).expect("it listens").expect("traces come");
+    assert_eq!(request.url(), "/v1/traces");
+    let mut body = Vec::new();
+    std::io::Read::read_to_end(request.as_reader(), &mut body).expect("it can be read");
+    let text = String::from_utf8_lossy(&body);
+    assert!(text.contains("GET /healthz") && text.contains("keyfold"), "{text}");
+    request.respond(tiny_http::Response::empty(200)).expect("it waits for the answer");
+    stopping.join().expect("it stops").ok();
+}

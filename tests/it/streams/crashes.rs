@@ -14,6 +14,8 @@ const PARTITIONS: u32 = 2;
 
 /// Every event by partition and number.
 type Whole = BTreeMap<(u32, u64), String>;
+/// Where the events of a request are: partition and number of each.
+type Places = Vec<(u32, u64)>;
 
 /// A process that appends requests one after another, to be ended or failed somewhere.
 pub struct Child {
@@ -74,8 +76,7 @@ impl Child {
     fn first_missing(&self, log: &StreamLog) -> u64 {
         let ends = log.ends();
         let (_, of_requests) = whole();
-        let is_there =
-            |places: &Vec<(u32, u64)>| places.iter().all(|(part, number)| *number < ends[*part as usize].line);
+        let is_there = |places: &Places| places.iter().all(|(part, number)| *number < ends[*part as usize].line);
         of_requests.iter().take_while(|places| is_there(places)).count() as u64
     }
 
@@ -115,8 +116,8 @@ fn all(log: &StreamLog) -> Whole {
 }
 
 /// What the requests make without a failure, and where each request's events are.
-fn whole() -> &'static (Whole, Vec<Vec<(u32, u64)>>) {
-    static WHOLE: OnceLock<(Whole, Vec<Vec<(u32, u64)>>)> = OnceLock::new();
+fn whole() -> &'static (Whole, Vec<Places>) {
+    static WHOLE: OnceLock<(Whole, Vec<Places>)> = OnceLock::new();
     WHOLE.get_or_init(|| {
         let scene =
             Scene { settings: StreamSettings { retention: Retention::default(), ..scene().settings }, ..scene() };
@@ -133,7 +134,7 @@ fn whole() -> &'static (Whole, Vec<Vec<(u32, u64)>>) {
 fn request(log: &StreamLog, number: u64) -> Result<keyfold::stream::Appended, keyfold::stream::AppendError> {
     let events = events(number * 100..number * 100 + 1 + number % 20);
     let idempotency_key = Some(format!("request-{number}"));
-    let producer = (number % 3 == 0).then(|| ("rule".to_owned(), number));
+    let producer = number.is_multiple_of(3).then(|| ("rule".to_owned(), number));
     log.append(AppendRequest { events, idempotency_key, producer, ..AppendRequest::default() })
 }
 

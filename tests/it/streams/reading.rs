@@ -51,7 +51,7 @@ fn every_event_can_be_read_from_its_number_and_has_its_position() {
         for log in [&log, &again] {
             let one =
                 log.read(0, EventNumber(number), ReadLimit { records_max: 1, bytes_max: 0 }).expect("it is whole");
-            assert_eq!(one, [stored.clone()]);
+            assert_eq!(one, std::slice::from_ref(stored));
             assert_eq!(
                 log.position_of(0, EventNumber(number)).expect("it is whole"),
                 Position { offset, line: number }

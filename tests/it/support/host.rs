@@ -113,6 +113,7 @@ impl Stream {
     /// Opens the host, of which others can ask something.
     pub fn open_controlled(&self, sink: Box<dyn Sink>, control: Arc<Control>, loader: &Arc<Loader>) -> Result<Host> {
         let component = Arc::new(loader.load(&self.component)?);
+        // Not named after the component: another version may take its place.
         let settings = Settings { control, ..self.settings("stream")? };
         Host::open(settings, Clock::System, component, Arc::clone(loader), sink)
     }

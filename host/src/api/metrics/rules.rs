@@ -40,8 +40,11 @@ pub(super) struct Rules {
     durations: BTreeMap<(String, String), Histogram>,
 }
 
+/// A name, what it says, and where its number comes from.
+type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 /// What a rule has now.
-const GAUGES: [(&str, &str, fn(&RuleMetrics) -> u64); 6] = [
+const GAUGES: [Metric<RuleMetrics>; 6] = [
     ("state_keys", "Keys with state or a timeout", |rule| rule.status.keys),
     ("source_lag_records", "Events that the rule has not read yet", |rule| rule.status.lag),
     (
@@ -61,7 +64,7 @@ const GAUGES: [(&str, &str, fn(&RuleMetrics) -> u64); 6] = [
 ];
 
 /// What a rule has done since the server started.
-const COUNTERS: [(&str, &str, fn(&Totals) -> u64); 15] = [
+const COUNTERS: [Metric<Totals>; 15] = [
     ("batches", "Batches that were committed", |totals| totals.batches),
     ("input_rows", "Events that were read", |totals| totals.input_rows),
     ("outputs", "Outputs", |totals| totals.outputs),
@@ -147,7 +150,7 @@ impl Collector for Durations {
         let help = "How long batches took, from the trigger to the delivery";
         let mut metric = encoder.encode_descriptor("batch_duration_seconds", help, None, MetricType::Histogram)?;
         for ((tenant, rule), took) in &self.0 {
-            let ends = BATCH_SECONDS.into_iter().chain([f64::MAX]);
+            let ends = BATCH_SECONDS.into_iter().chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = ends.zip(took.buckets).collect();
             let label = OfRule { tenant: tenant.clone(), rule: rule.clone() };
             metric.encode_family(&label)?.encode_histogram::<OfRule>(took.sum, took.count(), &buckets, None)?;

@@ -3,7 +3,7 @@
 use crate::api::access::By;
 use crate::api::answers::{Answered, Done, Placed};
 use crate::api::app::App;
-use crate::api::body::{Received, json_bytes};
+use crate::api::body::{Received, check_shape, json_bytes};
 use crate::api::problem::Problem;
 use crate::service::model::{Manifest, Rule};
 use crate::service::{DeleteRule, Service};
@@ -13,14 +13,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::IntoParams;
 
-/// A manifest, as it came.
-pub struct ManifestBody(Received);
+/// A manifest, with the memory that it takes.
+pub struct ManifestBody(Manifest, Received);
 
 impl FromRequest<App> for ManifestBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        json_bytes(request, app).await.map(ManifestBody)
+        let received = json_bytes(request, app).await?;
+        let manifest = Service::parse_manifest(&received.bytes)?;
+        check_shape(&received.bytes, &manifest)?;
+        Ok(ManifestBody(manifest, received))
     }
 }
 
@@ -34,10 +37,11 @@ pub async fn put_rule(
     State(app): State<App>,
     By(caller): By,
     Path(rule): Path<String>,
-    ManifestBody(received): ManifestBody,
+    ManifestBody(manifest, received): ManifestBody,
 ) -> Answered<Placed<Rule>> {
     let put = move |service: &Service, caller: &crate::service::Caller| {
-        let manifest = Service::parse_manifest(&received.bytes)?;
+        // The memory is taken as long as the manifest lives.
+        let _received = received;
         service.put_rule(caller, &rule, &manifest)
     };
     app.work.waiting(caller, put).await.map(Placed)

@@ -53,10 +53,10 @@ pub struct ExportArgs {
 pub fn audit(command: &AuditCommand) -> Result<()> {
     match command {
         AuditCommand::Ls(args) => ls(args),
-        AuditCommand::Verify(args) => verify(args),
         AuditCommand::Export(ExportArgs { after, connect }) => {
             each(&connect.connect()?, *after, |entry| shown::line(&entry))
         }
+        AuditCommand::Verify(args) => verify(args),
     }
 }
 

@@ -57,7 +57,7 @@ pub fn manifest(rule_file: &Path, streams: &[String], known: Option<&Manifest>) 
     let before = known.cloned().unwrap_or_else(nothing);
     Ok(Manifest {
         inputs,
-        partitions: config.partitions.map(u32::from).or(before.partitions),
+        partitions: config.partitions.or(before.partitions),
         parameters: config.parameters,
         output: webhook.map(|webhook| OutputManifest { stream: None, webhook: Some(webhook) }).or(before.output),
         limits: limits.transpose().context("[limits] has numbers only")?.unwrap_or_default(),

@@ -47,7 +47,12 @@ pub struct Commit<'a> {
 
 impl PartitionDb {
     /// Commits a batch: all of it or nothing. Without space for it, nothing of it is kept and it is tried again.
-    pub fn commit(&mut self, mut commit: Commit<'_>) -> Result<()> {
+    pub fn commit(&mut self, commit: Commit<'_>) -> Result<()> {
+        self.commit_and_tell(commit, || {})
+    }
+
+    /// The same, and tells as soon as the batch is committed: copying the log to the file, which is done now and then, takes long.
+    pub fn commit_and_tell(&mut self, mut commit: Commit<'_>, tell: impl FnOnce()) -> Result<()> {
         let has_changes = commit.delta.rows() > 0;
         // Room is made for the rows of this batch before they come, as if all of them were new.
         self.share.set(self.overlay.bytes() + commit.delta.bytes() + commit.delta.rows() as usize * ROW_BYTES);
@@ -57,6 +62,7 @@ impl PartitionDb {
         fault::point("commit-begin");
         hold.write(&path, || self.try_commit(&commit, has_changes, &delta))?;
         fault::point("committed");
+        tell();
         settings::checkpoint_when_long(&self.connection, &path)
     }
 
