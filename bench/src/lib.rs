@@ -1,5 +1,7 @@
 //! What the measurements share.
 
+pub mod fed;
+
 use anyhow::Result;
 use keyfold::group::GroupColumns;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! A rule's life on its own thread: it is opened, runs, and is closed again when there was nothing to do for a while.
 
-use super::rule_runner::{Failed, RuleRunner, Running, State};
+use super::rule_runner::RuleRunner;
 use super::settings::{Parked, RuleVersion};
+use super::state::{Failed, Running, State};
 use super::watch::Watch;
 use crate::event::{InputId, Millis, Position, Positions};
 use crate::host::{Delivery, Host, Hosting, Retry, Settings, Trigger};

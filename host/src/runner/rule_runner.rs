@@ -1,19 +1,17 @@
 //! [`RuleRunner`]: one rule's life, as others see it: woken, paused, activated, asked.
 
-use super::alarm::Wake;
 use super::decide::{Decision, Outcome};
 use super::judge::{Judge, Trial};
 use super::runners::Runners;
 use super::settings::{Parked, RuleVersion, RunnerSettings, Stopped};
-use super::status::{RunnerState, RunnerStatus, Totals};
+use super::state::State;
+use super::status::{RunnerStatus, Totals};
 use crate::decisions::Decisions;
-use crate::event::{BatchId, InputId, Millis, Position};
-use crate::host::{Activation, Control, Outbox, Requested, Swapped};
+use crate::event::{BatchId, InputId, Position};
+use crate::host::{Activation, Outbox, Requested, Swapped};
 use crate::imports;
-use crate::progress::Progress;
 use crate::stream::{StreamLog, Subscription};
 use anyhow::{Context, Result, ensure};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -25,68 +23,10 @@ pub struct RuleRunner {
     state: Mutex<State>,
     changed: Condvar,
     /// Its number for the alarm.
-    number: u64,
-    me: Weak<RuleRunner>,
+    pub(super) number: u64,
+    pub(super) me: Weak<RuleRunner>,
     /// As long as it lives, the streams wake it.
     _subscriptions: Vec<Subscription>,
-}
-
-/// What changes of a rule.
-pub(super) struct State {
-    /// The run, while the rule is open.
-    pub running: Option<Arc<Running>>,
-    pub version: RuleVersion,
-    pub trial: Option<Trial>,
-    pub judge: Judge,
-    pub stopped: Option<Stopped>,
-    /// The quota of the tenant that holds it back.
-    pub held: Option<String>,
-    /// It is never opened again.
-    pub is_closed: bool,
-    /// Where reading ends for good.
-    pub draining: Option<Vec<Vec<Position>>>,
-    pub is_drained: bool,
-    /// What it waits for while it is not open; none when only its data folder knows.
-    pub parked: Option<Parked>,
-    /// Whether whoever keeps the records holds it for parked.
-    pub is_recorded: bool,
-    /// Whether something is there that no stream tells of.
-    pub is_wanted: bool,
-    /// An activation that the last run has not seen any more.
-    pub requested: Option<Requested>,
-    pub failed: Option<Failed>,
-    /// Runs that failed one after another.
-    pub failures: u32,
-    /// Since when it does what it does.
-    pub since: Millis,
-    pub positions: Option<Vec<Vec<Position>>>,
-    pub last_batch: Option<BatchId>,
-    pub keys: u64,
-    pub rows_left: u64,
-    pub outbox: Outbox,
-    pub progress: Option<Arc<Progress>>,
-    pub totals: Totals,
-}
-
-/// A run of the host.
-#[derive(Default)]
-pub(super) struct Running {
-    pub control: Arc<Control>,
-    pub stop: AtomicBool,
-}
-
-/// Why a rule does not run, and when it tries again.
-pub(super) struct Failed {
-    pub error: String,
-    pub retry_at: Millis,
-}
-
-impl Running {
-    /// Ends the run at the next batch boundary.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.control.notify();
-    }
 }
 
 impl RuleRunner {
@@ -328,77 +268,6 @@ impl RuleRunner {
         }
     }
 
-    fn open_if_wanted(&self, state: &mut State) {
-        if !self.is_to_open(state) {
-            return self.set_alarm(state);
-        }
-        let Some(me) = self.me.upgrade() else { return };
-        let running = state.begin();
-        self.shared.count_running(true);
-        let spawned = std::thread::Builder::new().name("rule".to_owned()).spawn({
-            let running = Arc::clone(&running);
-            move || me.live(running)
-        });
-        if let Err(error) = spawned {
-            self.has_failed(state, &anyhow::Error::new(error).context("failed to start a thread"));
-            state.running = None;
-            self.shared.count_running(false);
-            self.set_alarm(state);
-        }
-    }
-
-    /// Whether there is something to do, and nothing against it.
-    pub(super) fn is_to_open(&self, state: &State) -> bool {
-        if state.is_closed {
-            return false;
-        }
-        if state.requested.is_some() {
-            return true;
-        }
-        let now = self.shared.clock.now();
-        let is_waiting = state.failed.as_ref().is_some_and(|failed| now < failed.retry_at);
-        if state.stopped.is_some() || state.held.is_some() || is_waiting {
-            return false;
-        }
-        let Some(parked) = &state.parked else { return true };
-        let is_due = parked.next_due.is_some_and(|due| due < now);
-        state.is_wanted || state.failed.is_some() || is_due || self.has_more(state, parked)
-    }
-
-    /// Whether a stream has more than was read.
-    fn has_more(&self, state: &State, parked: &Parked) -> bool {
-        self.settings.inputs.iter().zip(&parked.positions).enumerate().any(|(number, (input, positions))| {
-            let until = state.draining.as_ref().and_then(|until| until.get(number));
-            input.log.ends().iter().zip(positions).enumerate().any(|(partition, (end, read))| {
-                let end =
-                    until.and_then(|until| until.get(partition)).map_or(end.line, |until| end.line.min(until.line));
-                end > read.line
-            })
-        })
-    }
-
-    fn lag(&self, positions: &[Vec<Position>]) -> u64 {
-        let of_input = |(input, positions): (&super::RuleInput, &Vec<Position>)| -> u64 {
-            input.log.ends().iter().zip(positions).map(|(end, read)| end.line.saturating_sub(read.line)).sum()
-        };
-        self.settings.inputs.iter().zip(positions).map(of_input).sum()
-    }
-
-    /// The rule is not open: the alarm wakes it when a timeout is due or when it is to be tried again.
-    pub(super) fn set_alarm(&self, state: &State) {
-        let is_stopped = state.is_closed || state.stopped.is_some() || state.held.is_some();
-        let due = state.parked.as_ref().and_then(|parked| Some(Millis(parked.next_due?.0.saturating_add(1))));
-        let retry = state.failed.as_ref().map(|failed| failed.retry_at);
-        match retry.or(due).filter(|_| !is_stopped) {
-            Some(at) => {
-                let me = Weak::clone(&self.me);
-                let wake: Wake = Arc::new(move || me.upgrade().iter().for_each(|runner| runner.wake()));
-                self.shared.alarm.set(self.number, at, wake);
-            }
-            None => self.shared.alarm.forget(self.number),
-        }
-    }
-
     /// An activation has taken effect.
     fn activated(&self, version: RuleVersion, swapped: Swapped) {
         let mut state = self.lock();
@@ -410,40 +279,6 @@ impl RuleRunner {
         if matches!(state.stopped, Some(Stopped::Quarantined { .. })) {
             state.stopped = None;
             state.since = self.shared.clock.now();
-        }
-    }
-}
-
-impl State {
-    /// A new run. It takes along an activation that waits.
-    pub fn begin(&mut self) -> Arc<Running> {
-        let running = Arc::new(Running::default());
-        if let Some(requested) = self.requested.take() {
-            let replaced = running.control.request(requested);
-            assert!(replaced.is_none(), "a new run was asked for something before it began");
-        }
-        // A rule that is stopped is opened for an activation only.
-        running.stop.store(self.is_stopped(), Ordering::Relaxed);
-        self.is_wanted = false;
-        self.running = Some(Arc::clone(&running));
-        running
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        self.is_closed || self.stopped.is_some() || self.held.is_some()
-    }
-
-    pub fn says(&self) -> RunnerState {
-        match (&self.stopped, &self.held, &self.failed) {
-            _ if self.is_closed => RunnerState::Stopped,
-            (Some(Stopped::Paused { by }), ..) => RunnerState::Paused { by: by.clone() },
-            (Some(Stopped::Quarantined { reason, .. }), ..) => RunnerState::Quarantined { reason: reason.clone() },
-            (None, Some(quota), _) => RunnerState::Held { quota: quota.clone() },
-            (None, None, Some(failed)) => {
-                RunnerState::Failed { error: failed.error.clone(), retry_at: failed.retry_at }
-            }
-            (None, None, None) if self.running.is_some() => RunnerState::Running,
-            (None, None, None) => RunnerState::Parked,
         }
     }
 }

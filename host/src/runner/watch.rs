@@ -2,7 +2,8 @@
 
 use super::events::RolledBack;
 use super::judge::Verdict;
-use super::rule_runner::{RuleRunner, Running};
+use super::rule_runner::RuleRunner;
+use super::state::Running;
 use crate::event::InputId;
 use crate::host::{Observer, OlderRows, Outbox, Replaced, Requested, StateChoice, Swapped};
 use crate::partition::PartitionReport;

@@ -25,7 +25,7 @@ impl Service {
         let tenant = self.tenant_of(caller)?;
         let stream = tenant.stream(stream)?;
         // Whoever floods the server with bodies does so on its own share of the cores.
-        let turn = CpuShare::of(&self.share_of(&tenant)).turn();
+        let turn = CpuShare::of(self.share_of(&tenant)).turn();
         let computing = turn.begin();
         let events = decoded(body, EVENTS_OF_A_REQUEST_MAX)?;
         drop(computing);

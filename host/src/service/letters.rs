@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 const LETTERS_MAX: usize = 100_000;
 
 impl Service {
-    /// Dead letters, oldest first, as `keyfold dead-letters` shows them, at most `limit`.
+    /// Dead letters, oldest first, as `keyfold dead-letters` shows them, at most `limit`. With `all`, those whose events ran again, too.
     pub fn dead_letters(&self, caller: &Caller, name: &str, filter: &LetterFilter, limit: usize) -> Answer<Vec<Value>> {
         let tenant = self.looking(caller, Operation::LETTERS_READ)?;
         let rule = tenant.rule(name)?;
         let mut lines = Vec::new();
         each(&rule, |partition, kept| {
-            if lines.len() < limit && is_asked_for(filter, &kept) {
+            let is_open = filter.all || kept.re_driven.is_none();
+            if lines.len() < limit && is_open && is_asked_for(filter, &kept) {
                 lines.push(line(&rule, partition, &kept)?);
             }
             Ok(lines.len() < limit)

@@ -6,6 +6,7 @@ use super::model::{Quotas, StreamSettings};
 use super::rule_entry::RuleEntry;
 use super::{Answer, ServiceError};
 use crate::event::Millis;
+use crate::fair::TenantShare;
 use crate::state::catalogue::{StreamId, TenantId};
 use crate::stream::StreamLog;
 use crate::wasm::Component;
@@ -40,6 +41,8 @@ pub(super) struct TenantEntry {
     pub events: Bucket,
     pub streams: RwLock<BTreeMap<String, Arc<StreamEntry>>>,
     pub rules: RwLock<BTreeMap<String, Arc<RuleEntry>>>,
+    /// Its share of the cores, with which it goes on whether one of its rules is open or not.
+    pub share: OnceLock<TenantShare>,
     /// Makes components of its own compiled code.
     pub loader: OnceLock<Arc<Loader>>,
     /// Those that are in use, so that rules with the same code share it.
@@ -113,6 +116,7 @@ impl TenantEntry {
             events: Bucket::new(),
             streams: RwLock::default(),
             rules: RwLock::default(),
+            share: OnceLock::new(),
             loader: OnceLock::new(),
             components: Mutex::default(),
             changing: Mutex::default(),

@@ -126,7 +126,7 @@ impl Service {
             inputs,
             sink,
             loader: self.loader_of(tenant)?,
-            share: self.share_of(tenant),
+            share: self.share_of(tenant).clone(),
             version,
             trial,
             batch: checked.batch,
@@ -142,23 +142,24 @@ impl Service {
         })
     }
 
-    /// The tenant's share of the cores, as its quotas are now.
-    pub(super) fn share_of(&self, tenant: &TenantEntry) -> TenantShare {
-        let quotas = self.quotas_of(tenant);
-        self.runners.share().tenant(
-            tenant.id.as_str(),
-            Share {
-                weight: quotas.weight.unwrap_or(Share::default().weight),
-                cpu: quotas.cpu,
-                instances_max: quotas.instances,
-                outputs_per_second: quotas.outputs_per_second,
-            },
-        )
+    /// The tenant's share of the cores.
+    pub(super) fn share_of<'t>(&self, tenant: &'t TenantEntry) -> &'t TenantShare {
+        tenant.share.get_or_init(|| self.runners.share().tenant(tenant.id.as_str(), self.share_by_quotas(tenant)))
     }
 
     /// Quotas of a tenant are others now.
     pub(super) fn quotas_changed(&self, tenant: &TenantEntry) {
-        self.share_of(tenant);
+        self.share_of(tenant).set(self.share_by_quotas(tenant));
+    }
+
+    fn share_by_quotas(&self, tenant: &TenantEntry) -> Share {
+        let quotas = self.quotas_of(tenant);
+        Share {
+            weight: quotas.weight.unwrap_or(Share::default().weight),
+            cpu: quotas.cpu,
+            instances_max: quotas.instances,
+            outputs_per_second: quotas.outputs_per_second,
+        }
     }
 
     /// Makes components of what the tenant uploaded. Compiled code is the tenant's own: how long an upload takes tells nobody what

@@ -40,6 +40,9 @@ fn a_rule_puts_out_what_its_versions_say_and_each_output_names_its_digest() {
     let driven = operator.post("/v1/rules/r/dead-letters/re-drive", json!({ "all": true })).ok();
     assert_eq!(driven["events"], 1);
     wait_until("the letter's event has run", || events(&reader, "r.outputs").len() == 5);
+    assert_eq!(reader.get("/v1/rules/r/dead-letters").ok(), json!([]), "its event ran again");
+    let all = reader.get("/v1/rules/r/dead-letters?all=true").ok();
+    assert!(all[0]["re_driven"].is_u64(), "{all}");
     let state = reader.get("/v1/rules/r/state?key=bad").ok();
     assert_eq!(state["key"], "bad");
     let record = reader.get("/v1/rules/r/activations").ok();

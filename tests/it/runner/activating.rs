@@ -3,7 +3,8 @@
 use super::kit::{PATIENCE, World, counts, decide, read, send, undecided, wait_until_parked, wait_until_read};
 use crate::support::process::wait_until;
 use keyfold::host::StateChoice;
-use keyfold::runner::{RollbackSettings, RunnerState, planned_version};
+use keyfold::runner::{RollbackSettings, RunnerState};
+use keyfold::state::PlanLog;
 use std::time::Duration;
 
 #[test]
@@ -93,14 +94,14 @@ fn an_activation_is_known_after_a_crash_before_its_first_batch() {
     send(&input, ["a"]);
     wait_until_read(&runner);
     let folder = rule(before.clone()).0.folder;
-    let planned = planned_version(&folder).unwrap().unwrap();
+    let planned = PlanLog::running(&folder).unwrap().unwrap();
     assert_eq!((planned.digest.as_str(), planned.since.0), (before.digest(), 0));
     let swapped = runner.activate(after.activation(StateChoice::Keep)).unwrap();
     // What a crash would leave now: the folder as it is, copied while the rule runs.
     let copy = world.folder.path().join("copy");
     crate::support::folder::copy(&folder, &copy);
     runner.stop();
-    let planned = planned_version(&copy).unwrap().unwrap();
+    let planned = PlanLog::running(&copy).unwrap().unwrap();
     assert_eq!((planned.digest.as_str(), planned.since), (after.digest(), swapped.batch));
     let mut again = rule(after.clone());
     again.0.folder = copy;

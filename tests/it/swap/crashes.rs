@@ -10,8 +10,8 @@ use crate::support::rules::loader;
 use crate::support::{few, folder};
 use keyfold::host::{Control, StateChoice, Trigger};
 use keyfold::limits::Limits;
-use keyfold::runner::planned_version;
 use keyfold::sink::FilesSink;
+use keyfold::state::PlanLog;
 use keyfold::wasm::component::digest_of;
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +63,7 @@ fn begin(work: &Path) {
 fn a_host_that_swaps_plays_in_the_scene_that_it_is_told() {
     let (Ok(work), Ok(choice)) = (std::env::var(SCENE), std::env::var(CHOICE)) else { return };
     let mut stream = of_scene(Path::new(&work));
-    let planned = planned_version(&stream.data).unwrap();
+    let planned = PlanLog::running(&stream.data).unwrap();
     let is_known = planned.is_some_and(|planned| planned.digest == digest_of(&second()));
     if is_known {
         stream.component = second();
