@@ -4,6 +4,9 @@ use crate::generation::SCHEMA_NUMBER_END;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+/// Members of an event that a rule may name: looking for more takes longer than handing over the whole event.
+pub const EVENT_MEMBERS_MAX: usize = 64;
+
 /// A description document larger than this is refused: parameters with a very large schema stay far below it.
 pub const DESCRIPTION_BYTES_MAX: usize = 1024 * 1024;
 
@@ -28,6 +31,9 @@ pub struct Description {
     pub readable_schemas: Vec<u32>,
     /// How states are encoded, for inspection.
     pub state_format: StateFormat,
+    /// The members of an event that it reads; none when it reads all of them. Others need not reach it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_members: Option<Vec<String>>,
     /// The JSON Schema of its parameters.
     #[serde(default)]
     pub parameters: serde_json::Value,
@@ -131,6 +137,11 @@ impl Description {
         if let Some(number) = description.readable_schemas.iter().find(|&&number| number >= SCHEMA_NUMBER_END) {
             bail!("the schema number {number} is too large: schema numbers are below {SCHEMA_NUMBER_END}");
         }
+        let members = description.event_members.as_ref().map_or(0, Vec::len);
+        ensure!(
+            members <= EVENT_MEMBERS_MAX,
+            "event_members has {members} names, the limit is {EVENT_MEMBERS_MAX}: leave it out, and events come whole"
+        );
         ensure!(
             description.readable_schemas.contains(&description.state_schema),
             "readable_schemas {:?} does not hold the rule's own state_schema {}",
@@ -139,4 +150,13 @@ impl Description {
         );
         Ok(description)
     }
+}
+
+/// The members of an event that some of these versions read; none when one of them reads all.
+pub fn event_members<'d>(versions: impl Iterator<Item = &'d Description>) -> Option<Vec<String>> {
+    let members: Option<Vec<_>> = versions.map(|version| version.event_members.as_ref()).collect();
+    let mut members: Vec<String> = members?.into_iter().flatten().cloned().collect();
+    members.sort_unstable();
+    members.dedup();
+    Some(members)
 }

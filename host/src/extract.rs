@@ -1,8 +1,9 @@
-//! From records to events: the key and the event time of each, found in one pass over its JSON.
+//! From records to events: the key, the event time and what the rule reads of each, found in one pass over its JSON.
 
 mod decimal;
 mod fields;
 mod key;
+mod scan;
 mod time;
 
 use crate::event::{REJECTED_BYTES_MAX, Record, RecordBatch, Rejected};
@@ -24,11 +25,13 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Finds the key and the event time of records.
 ///
 /// Of members that occur twice the last counts, as in most JSON readers. The whole record is checked to be JSON.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Extractor {
     fields: Fields,
     keys: Vec<String>,
     time: Option<(String, TimeFormat)>,
+    /// Whether payloads hold only the members that are kept.
+    is_cutting: bool,
 }
 
 /// A record with its key and event time.
@@ -42,8 +45,12 @@ pub struct Event {
     pub key_start: u32,
     /// How long it is.
     pub key_len: u32,
-    /// Which of [`RecordBatch::records`] it is; that has the payload, range and line.
+    /// Which of [`RecordBatch::records`] it is; that has the text, range and line.
     pub record: u32,
+    /// Where what the rule reads of it begins in [`Extracted::payloads`].
+    pub payload_start: u32,
+    /// How long that is; 0 when it is the text of the record.
+    pub payload_len: u32,
 }
 
 /// The events of a batch, in source order.
@@ -51,6 +58,8 @@ pub struct Event {
 pub struct Extracted {
     /// The keys of all events one after another.
     pub keys: Vec<u8>,
+    /// What rules read of events that they do not read whole, one after another.
+    pub payloads: Vec<u8>,
     /// The events in source order.
     pub events: Vec<Event>,
     /// The records that are none, in source order. What the source rejected is not among them.
@@ -58,6 +67,12 @@ pub struct Extracted {
 }
 
 impl Extracted {
+    /// What the rule reads of an event, when that is not the whole record.
+    pub fn payload_of(&self, event: &Event) -> Option<&[u8]> {
+        let payload = &self.payloads[event.payload_start as usize..][..event.payload_len as usize];
+        (!payload.is_empty()).then_some(payload)
+    }
+
     /// The key of an event: UTF-8.
     pub fn key_of(&self, event: &Event) -> &[u8] {
         &self.keys[event.key_start as usize..][..event.key_len as usize]
@@ -87,49 +102,96 @@ impl Extractor {
             ensure!(!keys[..index].contains(pointer), "the key names {pointer} twice; remove one");
         }
         let fields = Fields::new(keys.iter().chain(event_time.iter().map(|(pointer, _)| pointer)))?;
-        Ok(Extractor { fields, keys, time: event_time })
+        Ok(Extractor { fields, keys, time: event_time, is_cutting: false })
+    }
+
+    /// The same for rules that read these members of an event and no others.
+    pub fn keeping(&self, members: &[String]) -> Self {
+        Extractor { fields: self.fields.keeping(members), is_cutting: true, ..self.clone() }
     }
 
     /// Adds the events found in some of a batch's records.
     pub fn extract(&self, batch: &RecordBatch, records: Range<usize>, out: &mut Extracted) {
         out.events.reserve(records.len());
         let mut found = vec![None; self.fields.count()];
-        for index in records {
-            let record = &batch.records[index];
-            let text = batch.text_of(record);
-            let key_start = out.keys.len();
-            match self.event(text, &mut found, &mut out.keys) {
-                Ok(time_ms) => {
-                    let end = out.keys.len();
-                    assert!(end <= u32::MAX as usize, "a batch has {end} bytes of keys, more than 4 GiB");
-                    out.events.push(Event {
-                        key_hash: xxhash_rust::xxh3::xxh3_64(&out.keys[key_start..]),
-                        time_ms,
-                        key_start: key_start as u32,
-                        key_len: (end - key_start) as u32,
-                        record: index as u32,
-                    });
-                }
+        let records = records.start as u32..records.end as u32;
+        let all = Text::of(batch, &batch.records[records.start as usize..records.end as usize]);
+        for number in records {
+            let record = &batch.records[number as usize];
+            let before = (out.keys.len(), out.payloads.len());
+            let event = all.of_record(batch, record).and_then(|text| self.event(text, number, &mut found, out));
+            match event {
+                Ok(event) => out.events.push(event),
                 Err(refusal) => {
-                    out.keys.truncate(key_start);
-                    out.rejected.push(rejected(record, *refusal, text));
+                    out.keys.truncate(before.0);
+                    out.payloads.truncate(before.1);
+                    out.rejected.push(rejected(record, *refusal, batch.text_of(record)));
                 }
             }
         }
     }
 
-    /// Appends the key to `keys` and gives the event time.
+    /// Appends the key and the payload, and gives the rest of the event.
     fn event<'t>(
         &self,
-        text: &'t [u8],
-        found: &mut [Option<&'t RawValue>],
-        keys: &mut Vec<u8>,
-    ) -> Result<i64, Box<Refusal>> {
-        self.fields.find(text, found)?;
-        key::append(&self.keys, found, keys)?;
-        match &self.time {
-            None => Ok(0),
-            Some((pointer, format)) => format.read(found[self.keys.len()].map(RawValue::get), pointer),
+        text: &'t str,
+        record: u32,
+        found: &mut [Option<&'t str>],
+        out: &mut Extracted,
+    ) -> Result<Event, Box<Refusal>> {
+        let (key_start, payload_start) = (out.keys.len(), out.payloads.len());
+        let payloads = &mut out.payloads;
+        let is_whole = !self.fields.find(text, found, |member| {
+            payloads.push(if payloads.len() == payload_start { b'{' } else { b',' });
+            payloads.extend_from_slice(&text.as_bytes()[member]);
+        })?;
+        if is_whole || !self.is_cutting {
+            payloads.truncate(payload_start);
+        } else {
+            payloads.extend_from_slice(if payloads.len() == payload_start { b"{}" } else { b"}" });
+        }
+        key::append(&self.keys, found, &mut out.keys)?;
+        let time_ms = match &self.time {
+            None => 0,
+            Some((pointer, format)) => format.read(found[self.keys.len()], pointer)?,
+        };
+        let (key_end, payload_end) = (out.keys.len(), out.payloads.len());
+        let end = key_end.max(payload_end);
+        assert!(end <= u32::MAX as usize, "a batch has {end} bytes of keys or payloads, more than 4 GiB");
+        Ok(Event {
+            key_hash: xxhash_rust::xxh3::xxh3_64(&out.keys[key_start..]),
+            time_ms,
+            key_start: key_start as u32,
+            key_len: (key_end - key_start) as u32,
+            record,
+            payload_start: payload_start as u32,
+            payload_len: (payload_end - payload_start) as u32,
+        })
+    }
+}
+
+/// The text of some records, when all of it is UTF-8: one check over all is much cheaper than one for each.
+struct Text<'b> {
+    text: Option<&'b str>,
+    start: usize,
+}
+
+impl<'b> Text<'b> {
+    fn of(batch: &'b RecordBatch, records: &[Record]) -> Self {
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return Text { text: None, start: 0 } };
+        let (start, end) = (first.start as usize, last.end as usize);
+        Text { text: batch.text.get(start..end).and_then(|text| std::str::from_utf8(text).ok()), start }
+    }
+
+    fn of_record(&self, batch: &'b RecordBatch, record: &Record) -> Result<&'b str, Box<Refusal>> {
+        let place = |at: u32| (at as usize).checked_sub(self.start);
+        let of_all = |text: &'b str| text.get(place(record.start)?..place(record.end)?);
+        match self.text.and_then(of_all) {
+            Some(text) => Ok(text),
+            None => std::str::from_utf8(batch.text_of(record)).map_err(|error| {
+                let message = format!("the record is not valid UTF-8 at offset {}", error.valid_up_to());
+                Box::new(Refusal::new("invalid-utf8", message))
+            }),
         }
     }
 }

@@ -183,9 +183,10 @@ impl BatchInput {
         &self.extracted.events[number as usize]
     }
 
-    /// The text of an event.
+    /// What the rule reads of an event.
     pub fn payload(&self, event: &Event) -> &[u8] {
-        self.records.text_of(&self.records.records[event.record as usize])
+        let whole = || self.records.text_of(&self.records.records[event.record as usize]);
+        self.extracted.payload_of(event).unwrap_or_else(whole)
     }
 
     /// The greatest event time of each of so many inputs.

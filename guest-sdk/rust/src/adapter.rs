@@ -36,7 +36,7 @@ const GROUP_FLAG_INITIAL: u8 = 1 << 1;
 /// The description document.
 pub fn describe<R: Rule>(name: &str, version: &str) -> Vec<u8> {
     crate::log::report_panics();
-    let document = serde_json::json!({
+    let mut document = serde_json::json!({
         "name": name,
         "version": version,
         "sdk": concat!("keyfold-sdk ", env!("CARGO_PKG_VERSION")),
@@ -48,6 +48,9 @@ pub fn describe<R: Rule>(name: &str, version: &str) -> Vec<u8> {
         "state_format": R::STATE_FORMAT.name(),
         "parameters": schemars::schema_for!(R::Parameters),
     });
+    if let Some(members) = crate::members::members_of::<R::Event<'_>>() {
+        document["event_members"] = members.into();
+    }
     document.to_string().into_bytes()
 }
 

@@ -41,17 +41,6 @@ impl<'e, E> Events<'e, E> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// The JSON text of the events that are left.
-    pub fn raw(&self) -> impl Iterator<Item = &'e [u8]> + use<'e, E> {
-        let (payloads, ends, next) = (self.payloads, self.ends, self.next);
-        let mut start = if next == 0 { self.start } else { ends[next - 1] as usize };
-        ends[next..].iter().map(move |&end| {
-            let payload = &payloads[start..end as usize];
-            start = end as usize;
-            payload
-        })
-    }
 }
 
 impl<'e, E: Deserialize<'e>> Iterator for Events<'e, E> {

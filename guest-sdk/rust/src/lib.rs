@@ -84,6 +84,7 @@ mod group_state;
 mod interval;
 mod log;
 mod map_rule;
+mod members;
 mod migration;
 mod outputs;
 mod rule;

@@ -55,6 +55,10 @@ use serde::{Deserialize, Serialize};
 /// ```
 pub trait Rule: Sized + 'static {
     /// One event, decoded from its JSON. It may borrow from the event (`&'e str`).
+    ///
+    /// A struct that derives `Deserialize` names what the rule reads, and the host hands over these members alone: the fewer, the
+    /// faster. Whoever wants the whole text takes `&'e serde_json::value::RawValue`, a type of serde_json's
+    /// feature `raw_value`.
     type Event<'e>: Deserialize<'e>;
     /// The state of one key.
     type State: Serialize + DeserializeOwned;

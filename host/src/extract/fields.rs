@@ -1,6 +1,7 @@
 //! Finds the values that several JSON Pointers name, in one pass over a record.
 
 use super::Refusal;
+use super::scan::Scanner;
 use anyhow::{Context, Result, ensure};
 use jsonptr::Pointer;
 use jsonptr::index::Index;
@@ -8,31 +9,34 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::ops::Range;
 
 /// Pointers as a tree, so that a record is walked once for all of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fields {
     root: Node,
     count: usize,
 }
 
 /// A place in a record: what is looked for at it and below it.
-#[derive(Debug, Default)]
-struct Node {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
     /// The pointers that end here.
     fields: Vec<usize>,
     children: Vec<Child>,
 }
 
-#[derive(Debug)]
-struct Child {
+#[derive(Debug, Clone)]
+pub(super) struct Child {
     name: String,
     /// The name as the place in an array, if it is one.
     index: Option<usize>,
-    node: Node,
+    /// Whether the rule reads this member of the record.
+    pub is_kept: bool,
+    pub node: Node,
 }
 
-type Found<'a, 'de> = &'a mut [Option<&'de RawValue>];
+pub(super) type Found<'a, 'de> = &'a mut [Option<&'de str>];
 
 impl Fields {
     pub(super) fn new<'p>(pointers: impl Iterator<Item = &'p String>) -> Result<Self> {
@@ -44,15 +48,11 @@ impl Fields {
             let mut node = &mut fields.root;
             for token in pointer.tokens() {
                 let name = token.decoded();
-                let at = node.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
-                    let index = match token.to_index() {
-                        Ok(Index::Num(index)) => Some(index),
-                        _ => None,
-                    };
-                    node.children.push(Child { name: name.clone().into_owned(), index, node: Node::default() });
-                    node.children.len() - 1
-                });
-                node = &mut node.children[at].node;
+                let index = match token.to_index() {
+                    Ok(Index::Num(index)) => Some(index),
+                    _ => None,
+                };
+                node = &mut node.child_or_new(&name, index).node;
             }
             node.fields.push(fields.count);
             fields.count += 1;
@@ -60,18 +60,36 @@ impl Fields {
         Ok(fields)
     }
 
+    /// The same, with the members of the record that the rule reads marked.
+    pub(super) fn keeping(&self, members: &[String]) -> Self {
+        let mut fields = self.clone();
+        members.iter().for_each(|name| fields.root.child_or_new(name, None).is_kept = true);
+        fields
+    }
+
     /// How many pointers there are.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Sets for each pointer the JSON text of what it names in a record, or none.
-    pub(super) fn find<'de>(&self, text: &'de [u8], found: Found<'_, 'de>) -> Result<(), Box<Refusal>> {
+    /// Sets for each pointer the JSON text of what it names in a record, or none. `member` is called with the place of each member
+    /// that is kept. Returns whether it was called for all of them.
+    pub(super) fn find<'de>(
+        &self,
+        text: &'de str,
+        found: Found<'_, 'de>,
+        member: impl FnMut(Range<usize>),
+    ) -> Result<bool, Box<Refusal>> {
         found.fill(None);
-        // Borrowing from text that is known to be UTF-8 saves checking each name and string by itself.
-        let text = std::str::from_utf8(text).map_err(|error| {
-            Refusal::new("invalid-utf8", format!("the record is not valid UTF-8 at offset {}", error.valid_up_to()))
-        })?;
+        if Scanner::new(text).record(&self.root, found, member).is_some() {
+            return Ok(true);
+        }
+        found.fill(None);
+        self.find_slowly(text, found).map(|()| false)
+    }
+
+    /// The same with serde, which knows all of JSON.
+    pub(super) fn find_slowly<'de>(&self, text: &'de str, found: Found<'_, 'de>) -> Result<(), Box<Refusal>> {
         let is_object = text.trim_ascii_start().starts_with('{');
         let mut reader = serde_json::Deserializer::from_str(text);
         let walked = match is_object {
@@ -104,7 +122,7 @@ impl<'a, 'de> Walk<'a, 'de> {
     fn value<A: MapAccess<'de>>(&mut self, child: &'a Child, map: &mut A) -> Result<(), A::Error> {
         // Most pointers are one level deep: their values are only marked.
         if let ([field], []) = (&child.node.fields[..], &child.node.children[..]) {
-            self.found[*field] = Some(map.next_value()?);
+            self.found[*field] = Some(map.next_value::<&'de RawValue>()?.get());
             return Ok(());
         }
         map.next_value_seed(self.below(child))
@@ -124,9 +142,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, 'de> {
             return reader.deserialize_any(self);
         }
         let value: &'de RawValue = Deserialize::deserialize(reader)?;
-        for field in &self.node.fields {
-            self.found[*field] = Some(value);
-        }
+        self.node.set(value.get(), self.found);
         if self.node.children.is_empty() {
             return Ok(());
         }
@@ -136,8 +152,31 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, 'de> {
 }
 
 impl Node {
+    pub(super) fn child(&self, name: &[u8]) -> Option<&Child> {
+        self.children.iter().find(|child| child.name.as_bytes() == name)
+    }
+
+    fn child_or_new(&mut self, name: &str, index: Option<usize>) -> &mut Child {
+        let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
+            self.children.push(Child { name: name.to_owned(), index, is_kept: false, node: Node::default() });
+            self.children.len() - 1
+        });
+        &mut self.children[at]
+    }
+
+    pub(super) fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
+    /// This is what is at the place.
+    pub(super) fn set<'de>(&self, value: &'de str, found: Found<'_, 'de>) {
+        for field in &self.fields {
+            found[*field] = Some(value);
+        }
+    }
+
     /// Of members that occur twice the last counts, with all that is below it.
-    fn forget(&self, found: Found<'_, '_>) {
+    pub(super) fn forget(&self, found: Found<'_, '_>) {
         for field in &self.fields {
             found[*field] = None;
         }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// Appends the key. One part: the text of a string, or the JSON text of a number or boolean. Several: a compact JSON array
 /// of the parts, so that parts cannot be mixed up and keep their types.
-pub(super) fn append(pointers: &[String], found: &[Option<&RawValue>], keys: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+pub(super) fn append(pointers: &[String], found: &[Option<&str>], keys: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
     let start = keys.len();
     match pointers {
         [pointer] => append_part(pointer, found[0], false, keys)?,
@@ -42,15 +42,14 @@ pub(super) fn imported(value: &RawValue) -> Result<Vec<u8>, String> {
     if parts.is_empty() || parts.len() > super::KEY_PARTS_MAX {
         return Err(format!("the key has {} parts; 1 to {} are possible", parts.len(), super::KEY_PARTS_MAX));
     }
-    let found: Vec<Option<&RawValue>> = parts.into_iter().map(Some).collect();
+    let found: Vec<Option<&str>> = parts.into_iter().map(|part| Some(part.get())).collect();
     append(&pointers, &found, &mut key).map_err(|refusal| refusal.message)?;
     Ok(key)
 }
 
-fn append_part(pointer: &str, value: Option<&RawValue>, quoted: bool, keys: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
+fn append_part(pointer: &str, value: Option<&str>, quoted: bool, keys: &mut Vec<u8>) -> Result<(), Box<Refusal>> {
     let refuse = |reason, what: &str| Err(Box::new(Refusal::new(reason, format!("the key {pointer} {what}"))));
-    let Some(value) = value else { return refuse("missing-key", "is missing") };
-    let text = value.get();
+    let Some(text) = value else { return refuse("missing-key", "is missing") };
     match text.as_bytes()[0] {
         b'"' => append_string(text, quoted, keys).map_err(|error| invalid_json(&error))?,
         b't' | b'f' => keys.extend_from_slice(text.as_bytes()),

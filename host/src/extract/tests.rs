@@ -1,6 +1,8 @@
 //! Tests of keys, event times and rejections.
 
 use super::*;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 fn batch_of(lines: &[&str]) -> RecordBatch {
     let mut batch = RecordBatch::default();
@@ -238,4 +240,61 @@ fn pointers_are_checked_when_they_are_given() {
     assert!(error(&["/a~2"]).contains("\"/a~2\" is not a JSON Pointer"));
     assert!(error(&[""]).contains("names the whole record"));
     assert!(error(&["/a", "/a"]).contains("twice"));
+}
+
+#[test]
+fn a_rule_gets_the_members_that_it_reads() {
+    let extractor = Extractor::new(vec!["/k".to_owned()], Some(("/at/ms".to_owned(), TimeFormat::EpochMs))).unwrap();
+    let payload = |members: &[&str], line: &str| {
+        let members: Vec<_> = members.iter().map(|name| name.to_string()).collect();
+        let mut out = Extracted::default();
+        extractor.keeping(&members).extract(&batch_of(&[line]), 0..1, &mut out);
+        let payload = out.payload_of(&out.events[0]).unwrap_or(line.as_bytes());
+        String::from_utf8(payload.to_vec()).unwrap()
+    };
+    let line = r#"{"k":1, "at": {"ms" : 5}, "n":[1,{"n":2}], "text" : "a\n\"b" ,"n":3}"#;
+    assert_eq!(payload(&["n"], line), r#"{"n":[1,{"n":2}],"n":3}"#, "the rule decides what a repeated member means");
+    assert_eq!(payload(&["text", "at"], line), r#"{"at": {"ms" : 5},"text" : "a\n\"b"}"#);
+    assert_eq!(payload(&["k", "z"], line), r#"{"k":1}"#);
+    assert_eq!(payload(&["z"], line), "{}");
+    assert_eq!(payload(&[], line), "{}");
+    let escaped = r#"{"k":1,"at":{"ms":5},"\u006e":3,"z":0}"#;
+    assert_eq!(payload(&["n"], escaped), escaped, "what is not cut comes whole");
+}
+
+#[test]
+fn a_record_that_is_none_leaves_no_payload() {
+    let extractor = Extractor::new(vec!["/k".to_owned()], None).unwrap().keeping(&["n".to_owned()]);
+    let mut out = Extracted::default();
+    extractor.extract(&batch_of(&[r#"{"n":1}"#, r#"{"n":2,"k":null}"#, r#"{"n":3,"k":3}"#]), 0..3, &mut out);
+    assert_eq!((out.rejected.len(), &out.payloads[..]), (2, &br#"{"n":3}"#[..]));
+}
+
+/// Records that are nearly JSON.
+fn nearly_json() -> impl Strategy<Value = String> {
+    let token = prop_oneof![
+        3 => select(vec!["{", "}", "[", "]", ",", ":", "\"", "\\", " ", "\n", "\t", "true", "false", "null", "nul", "\u{1}", "ä"]),
+        2 => select(vec!["\"k\"", "\"a\"", "\"t\"", "\"a b\"", "\"\\u006b\"", "\"\\n\"", "\"\\x\"", "\"long enough for a word\""]),
+        2 => select(vec!["0", "-0", "01", "1.5", "1.", ".5", "1e5", "1E+5", "1e", "-", "-1", "12345678901234567890"]),
+        4 => select(vec!["{\"k\":1,\"a\":{\"t\":2}}", "\"k\":1", "\"a\":{\"t\":[]}", ",\"t\":", "{\"a\":", "[{}]", "[1,[2]]"]),
+    ];
+    proptest::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn the_fast_way_says_what_serde_says_or_nothing(record in nearly_json(), is_wrapped in any::<bool>()) {
+        let text = if is_wrapped { format!("{{\"t\":0,{record}}}") } else { record };
+        let pointers = ["/k", "/a/t", "/a", "/t"].map(str::to_owned);
+        let fields = Fields::new(pointers.iter()).unwrap();
+        let (mut fast, mut slow) = ([None; 4], [None; 4]);
+        let was_sure = fields.find(&text, &mut fast, |_| {});
+        let said = fields.find_slowly(&text, &mut slow);
+        prop_assert_eq!(was_sure.is_ok(), said.is_ok(), "{}", text);
+        if said.is_ok() {
+            prop_assert_eq!(fast, slow, "{}", text);
+        }
+    }
 }

@@ -103,7 +103,7 @@ impl Host {
                 wait(POLL, stop);
             }
             ends.extend(block.ranges.iter().map(|range| ((range.input, range.file.clone()), range.to)));
-            pass.add(self.batch_input(block));
+            pass.add(self.batch_input(block, &self.component, &[])?);
             pass.shrink(self.settings.batch.bytes_max)?;
             let is_last = status == ReadStatus::Ended;
             if pass.strays.bytes() > if is_last { 0 } else { STRAYS_BYTES_MAX } {

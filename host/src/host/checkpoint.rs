@@ -3,7 +3,8 @@
 use super::{Host, POLL, Settings, wait};
 use crate::checkpoint::Checkpointer;
 use crate::clock::Clock;
-use crate::event::{BatchId, RecordBatch};
+use crate::event::BatchId;
+use crate::input::BatchInput;
 use crate::plan::{Identity, Plan};
 use crate::state::{PlanLog, Shipped};
 use anyhow::Result;
@@ -52,7 +53,7 @@ impl Host {
 
     /// A plan that reads nothing. The watermark stays where it is, so that no event is late that would not be without it.
     fn fence_plan(&self) -> Plan {
-        let plan = self.plan(&self.batch_input(RecordBatch::default()), None);
+        let plan = self.plan(&BatchInput::default(), None);
         match &self.last {
             Some(last) => Plan { watermark: last.watermark, late_watermark: last.watermark, ..plan },
             None => plan,

@@ -1,7 +1,8 @@
 //! Planning: what the next batch reads and under which clocks, written down before the partitions have it.
 
-use super::{Host, InFlight};
+use super::{Host, InFlight, InputSettings};
 use crate::decisions::Awaited;
+use crate::description;
 use crate::event::{BatchId, Millis, RecordBatch};
 use crate::fault;
 use crate::generation::{self, Older};
@@ -12,6 +13,7 @@ use crate::plan::{Plan, Settled};
 use crate::progress::BatchTimes;
 use crate::wasm::Component;
 use anyhow::Result;
+use std::borrow::Cow;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -31,11 +33,19 @@ impl Host {
         self.settings.identity.has_event_time().then(next)
     }
 
-    pub(super) fn batch_input(&self, records: RecordBatch) -> BatchInput {
-        let extractors = self.settings.inputs.iter().map(|input| &input.extractor);
+    /// Finds what a version reads of these records, and the versions that are drained beside it.
+    pub(super) fn batch_input(&self, records: RecordBatch, component: &Component, older: &[Older]) -> Result<BatchInput> {
+        let drained = self.drained(older)?;
+        let versions = drained.iter().map(|drained| &**drained).chain([component]);
+        let members = description::event_members(versions.map(Component::description));
+        let extractors = self.settings.inputs.iter().map(|InputSettings { extractor, .. }| match &members {
+            Some(members) => Cow::Owned(extractor.keeping(members)),
+            None => Cow::Borrowed(extractor),
+        });
+        let extractors: Vec<_> = extractors.collect();
         let turn = self.settings.hosting.cpu.turn();
         let _computing = turn.begin();
-        BatchInput::new(records, extractors, self.settings.identity.partitions)
+        Ok(BatchInput::new(records, extractors.iter().map(AsRef::as_ref), self.settings.identity.partitions))
     }
 
     /// The input is used up: notes how far the watermark has come.
@@ -63,7 +73,7 @@ impl Host {
         watermark_at_least: Option<Millis>,
     ) -> Result<()> {
         times.waited();
-        let input = self.batch_input(records);
+        let input = self.batch_input(records, &self.component, self.generations.older())?;
         times.keyed();
         let plan = self.plan(&input, watermark_at_least);
         if input.purges().iter().any(LettersToPurge::has_refused_outputs) {

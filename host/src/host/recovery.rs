@@ -49,7 +49,7 @@ impl Host {
             // The commit forgets outputs that are delivered. Were that not known before it, a second crash could leave a
             // batch of which only some partitions still have the outputs.
             self.plan_log.set_delivered(self.delivered)?;
-            let input = self.batch_input(records);
+            let input = self.batch_input(records, &component, &plan.older)?;
             times.keyed();
             self.start(plan, component, input, times)?;
             self.settle_all(source, observer)?;

@@ -209,6 +209,7 @@ fn placeholder() -> Description {
         state_schema: 1,
         readable_schemas: vec![1],
         state_format: crate::description::StateFormat::Opaque,
+        event_members: None,
         parameters: serde_json::Value::Null,
         sdk: None,
     }

@@ -1,5 +1,5 @@
-//! What a swap costs a busy rule: the longest time between two of its batches around swaps and roll-backs, beside that of
-//! ordinary ones, and how long the requests take.
+//! What a swap costs a busy rule: the longest time between two of its commits during swaps and roll-backs, beside ordinary ones, and
+//! how long the requests take.
 
 use crate::load::{manifest, percentile, user};
 use crate::server::Server;
@@ -8,8 +8,9 @@ use keyfold_bench::example;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Events of one body.
 const EVENTS: u64 = 500;
@@ -19,6 +20,17 @@ const SENDERS: u64 = 2;
 const SWAPS: usize = 5;
 /// Between two swaps.
 const PAUSE: Duration = Duration::from_secs(2);
+/// A swap is felt no longer than this after its answer.
+const AFTER: Duration = Duration::from_millis(500);
+/// How often the rule's progress is read: it has the last hundred batches.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A request for another version, from its begin to its answer, in milliseconds since 1970.
+struct Swap {
+    name: &'static str,
+    begin_ms: i64,
+    end_ms: i64,
+}
 
 pub fn measure() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -29,7 +41,14 @@ pub fn measure() -> Result<()> {
     let other = client.push("count", &padded(folder.path().join("other.wasm"))?)?;
     let stop = AtomicBool::new(false);
     let sent = AtomicU64::new(0);
-    let mut took = (Vec::new(), Vec::new());
+    let mut swaps = Vec::new();
+    let commits = Mutex::new(BTreeMap::new());
+    let look = || -> Result<()> {
+        let progress = client.get("rules/count/progress")?;
+        let ends = progress.as_array().context("progress is a list")?.iter().filter_map(end_ms);
+        commits.lock().expect("no thread panics").extend(ends);
+        Ok(())
+    };
     let send = |sender: u64| {
         let mut number = sender;
         while !stop.load(Ordering::Relaxed) {
@@ -47,27 +66,31 @@ pub fn measure() -> Result<()> {
             let send = &send;
             scope.spawn(move || send(sender));
         }
-        std::thread::sleep(PAUSE);
-        let mut swaps = || -> Result<()> {
-            for _ in 0..SWAPS {
-                let begin = Instant::now();
-                client.post("rules/count/activate", &json!({"version": other, "state": "keep"}))?;
-                took.0.push(begin.elapsed());
-                std::thread::sleep(PAUSE);
-                let begin = Instant::now();
-                client.post("rules/count/rollback", &json!({"state": "keep"}))?;
-                took.1.push(begin.elapsed());
-                std::thread::sleep(PAUSE);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                // What is missed now is there the next time.
+                let _ = look();
+                std::thread::sleep(LOOK);
             }
+        });
+        std::thread::sleep(PAUSE);
+        let mut swap = |name, path: &str, body: Value| -> Result<()> {
+            let begin_ms = now_ms();
+            client.post(path, &body)?;
+            swaps.push(Swap { name, begin_ms, end_ms: now_ms() });
+            std::thread::sleep(PAUSE);
             Ok(())
         };
-        let swapped = swaps();
+        let swapped = (0..SWAPS).try_for_each(|_| {
+            swap("activate", "rules/count/activate", json!({"version": other, "state": "keep"}))?;
+            swap("roll back", "rules/count/rollback", json!({"state": "keep"}))
+        });
         stop.store(true, Ordering::Relaxed);
         swapped
     })?;
     crate::load::caught_up(&client, "count")?;
-    let progress = client.get("rules/count/progress")?;
-    report(progress.as_array().context("progress is a list")?, &mut took, sent.load(Ordering::Relaxed))?;
+    look()?;
+    report(&commits.into_inner()?, &swaps)?;
     let outputs = counts(&client)?;
     let sum: u64 = outputs.values().sum();
     ensure!(sum == sent.load(Ordering::Relaxed), "{sum} events were counted, {} were sent", sent.into_inner());
@@ -84,33 +107,48 @@ fn padded(path: PathBuf) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn report(records: &[Value], took: &mut (Vec<Duration>, Vec<Duration>), sent: u64) -> Result<()> {
-    let ends = records.iter().filter_map(end_ms).collect::<Vec<i64>>();
-    let mut gaps: Vec<Duration> =
-        ends.windows(2).map(|pair| Duration::from_millis((pair[1] - pair[0]).max(0) as u64)).collect();
-    gaps.sort_unstable();
+fn report(commits: &BTreeMap<u64, i64>, swaps: &[Swap]) -> Result<()> {
+    let ends: Vec<i64> = commits.values().copied().collect();
+    let is_swap = |from: i64, to: i64| {
+        swaps.iter().any(|swap| from < swap.end_ms + AFTER.as_millis() as i64 && to > swap.begin_ms)
+    };
+    let (during, ordinary): (Vec<_>, Vec<_>) =
+        ends.windows(2).map(|pair| (pair[0], pair[1])).partition(|&(from, to)| is_swap(from, to));
+    let sorted = |gaps: Vec<(i64, i64)>| {
+        let length = |(from, to): (i64, i64)| Duration::from_millis((to - from).max(0) as u64);
+        let mut gaps: Vec<Duration> = gaps.into_iter().map(length).collect();
+        gaps.sort_unstable();
+        gaps
+    };
+    let (during, ordinary) = (sorted(during), sorted(ordinary));
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
-    println!("{sent} events in {} batches that are remembered", records.len());
-    println!(
-        "from batch to batch, ms: median {:.0}, longest {:.0}",
-        ms(percentile(&gaps, 0.5)),
-        ms(gaps.last().copied().context("there are batches")?)
-    );
-    for (name, times) in [("activate", &mut took.0), ("roll back", &mut took.1)] {
+    println!("{:<44}{:>9}{:>9}{:>9}", "from commit to commit, ms", "batches", "median", "longest");
+    for (name, gaps) in [("ordinary", &ordinary), ("during swaps and roll-backs", &during)] {
+        let (median, longest) = (percentile(gaps, 0.5), gaps.last().copied().unwrap_or_default());
+        println!("{name:<44}{:>9}{:>9.0}{:>9.0}", gaps.len(), ms(median), ms(longest));
+    }
+    let longest = during.last().copied().context("there are batches during swaps")?;
+    let ratio = longest.as_secs_f64() / percentile(&ordinary, 0.5).as_secs_f64();
+    println!("longest during a swap / ordinary median: {ratio:.2}");
+    for name in ["activate", "roll back"] {
+        let mut times: Vec<i64> =
+            swaps.iter().filter(|swap| swap.name == name).map(|swap| swap.end_ms - swap.begin_ms).collect();
         times.sort_unstable();
-        println!(
-            "{name}, request to answer, ms: median {:.1}, longest {:.1}",
-            ms(percentile(times, 0.5)),
-            ms(times.last().copied().unwrap_or_default())
-        );
+        let longest = times.last().copied().unwrap_or_default();
+        println!("{name}, request to answer, ms: median {}, longest {longest}", times[times.len() / 2]);
     }
     Ok(())
 }
 
-/// When a batch ended: its trigger and how long it took.
-fn end_ms(record: &Value) -> Option<i64> {
+/// Milliseconds since 1970.
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+/// A batch, and when it was committed and delivered: its trigger and how long it took.
+fn end_ms(record: &Value) -> Option<(u64, i64)> {
     let begin: jiff::Timestamp = record["timestamp"].as_str()?.parse().ok()?;
-    Some(begin.as_millisecond() + record["batchDuration"].as_i64()?)
+    Some((record["batchId"].as_u64()?, begin.as_millisecond() + record["batchDuration"].as_i64()?))
 }
 
 /// The last count of each user.
