@@ -42,6 +42,9 @@ impl TimeFormat {
         let Some(json) = json.filter(|json| *json != "null") else {
             return refuse("missing-event-time", format!("the event time {pointer} is missing or null"));
         };
+        if let Some(time_ms) = self.plain(json) {
+            return Ok(time_ms);
+        }
         let shown = || json.chars().take(SHOWN_CHARS).collect::<String>();
         match self.parse(json) {
             Ok(Some(time_ms)) if (TIME_MS_MIN..=TIME_MS_MAX).contains(&time_ms) => Ok(time_ms),
@@ -59,6 +62,17 @@ impl TimeFormat {
     }
 
     /// None: it is a time, but beyond 64 bits.
+    /// What nearly all times are: a whole number in digits, of this century or near it.
+    fn plain(self, json: &str) -> Option<i64> {
+        /// No time with so few digits is after the year 9999.
+        const DIGITS_MAX: usize = 13;
+        let is_plain = json.len() <= DIGITS_MAX && json.bytes().all(|byte| byte.is_ascii_digit());
+        if self != TimeFormat::EpochMs || !is_plain {
+            return None;
+        }
+        json.parse().ok()
+    }
+
     fn parse(self, json: &str) -> Result<Option<i64>, String> {
         let quoted = json.starts_with('"');
         let unescaped: String;
