@@ -29,7 +29,7 @@ impl Fold {
         let Some(to) = self.to else { return Ok(()) };
         for &group in &self.groups {
             let mut rows: Vec<_> = overlay.group(group).iter().collect();
-            rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            rows.sort_unstable_by(|a, b| a.key().cmp(b.key()));
             if self.keeps_undo {
                 // Also when nothing changed: the undos of a group are a chain without gaps.
                 let step = UndoStep { group, batch: to, before: folded[usize::from(group.0)] };
@@ -52,7 +52,7 @@ impl Fold {
         }
         if rows.len() as u64 * ROWS_OF_A_LOOKUP < self.rows_of_group {
             for row in rows {
-                match state_table::get(connection, step.group, &row.key)? {
+                match state_table::get(connection, step.group, row.key())? {
                     Some(old) => undo.push(old.as_delta_row()),
                     None => push_absent(&mut undo, row),
                 }
@@ -61,10 +61,10 @@ impl Fold {
         }
         let mut rest = rows.iter().peekable();
         state_table::scan(connection, step.group, |old| {
-            while let Some(absent) = rest.next_if(|row| *row.key < *old.key) {
+            while let Some(absent) = rest.next_if(|row| row.key() < &*old.key) {
                 push_absent(&mut undo, absent);
             }
-            if rest.next_if(|row| *row.key == *old.key).is_some() {
+            if rest.next_if(|row| row.key() == &*old.key).is_some() {
                 undo.push(old.as_delta_row());
             }
             Ok(())
@@ -77,6 +77,6 @@ impl Fold {
 /// The table had no row for this key. A key that came and went since the last fold needs no undo.
 fn push_absent(undo: &mut DeltaBuilder, row: &Row) {
     if !row.is_gone() {
-        undo.push(DeltaRow { key: &row.key, state: None, timeout: None });
+        undo.push(DeltaRow { key: row.key(), state: None, timeout: None });
     }
 }

@@ -10,11 +10,14 @@ use std::collections::BinaryHeap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// One changed key. Without state and timeout it says that the key is gone, whatever the table holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Row {
-    pub key: Box<[u8]>,
     hash: u64,
-    pub state: Option<(Vec<u8>, u32)>,
+    /// The key and after it the state, in one place: whoever finds the one wants the other.
+    bytes: Vec<u8>,
+    key_len: usize,
+    /// The number of the state's mark; none without state.
+    number: Option<u32>,
     pub timeout: Option<Timeout>,
 }
 
@@ -50,32 +53,25 @@ impl Overlay {
 
     /// The row of a key, if it changed since it was folded.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<&Row> {
-        self.groups[group_of(hash)].find(slot(hash), |row| &*row.key == key)
+        self.groups[group_of(hash)].find(slot(hash), |row| row.is_of(hash, key))
     }
 
     /// Takes a changed row.
     pub fn apply(&mut self, changed: DeltaRow<'_>) {
         let hash = xxh3_64(changed.key);
         let group = &mut self.groups[group_of(hash)];
-        let entry = group.entry(slot(hash), |row| &*row.key == changed.key, |row| slot(row.hash));
+        let entry = group.entry(slot(hash), |row| row.is_of(hash, changed.key), |row| slot(row.hash));
         let row = match entry {
             hashbrown::hash_table::Entry::Occupied(entry) => entry.into_mut(),
             hashbrown::hash_table::Entry::Vacant(entry) => {
                 self.rows += 1;
                 self.bytes += ROW_BYTES + changed.key.len();
-                entry.insert(Row { key: changed.key.into(), hash, ..Row::default() }).into_mut()
+                entry.insert(Row::new(hash, changed)).into_mut()
             }
         };
-        self.bytes -= row.state.as_ref().map_or(0, |(state, _)| state.len());
-        match (&mut row.state, changed.state) {
-            (Some((bytes, schema)), Some((state, written))) => {
-                bytes.clear();
-                bytes.extend_from_slice(state);
-                *schema = written;
-            }
-            (place, state) => *place = state.map(|(state, schema)| (state.to_vec(), schema)),
-        }
-        self.bytes += row.state.as_ref().map_or(0, |(state, _)| state.len());
+        self.bytes -= row.state_len();
+        row.set_state(changed.state);
+        self.bytes += row.state_len();
         row.timeout = changed.timeout;
         if let Some(timeout) = changed.timeout {
             let due = match timeout.clock {
@@ -192,22 +188,50 @@ fn slot(hash: u64) -> u64 {
 }
 
 fn row_bytes(row: &Row) -> usize {
-    ROW_BYTES + row.key.len() + row.state.as_ref().map_or(0, |(state, _)| state.len())
+    ROW_BYTES + row.bytes.len()
 }
 
 impl Row {
+    fn new(hash: u64, row: DeltaRow<'_>) -> Self {
+        let mut bytes = Vec::with_capacity(row.key.len() + row.state.map_or(0, |(state, _)| state.len()));
+        bytes.extend_from_slice(row.key);
+        Row { hash, bytes, key_len: row.key.len(), number: None, timeout: None }
+    }
+
+    fn is_of(&self, hash: u64, key: &[u8]) -> bool {
+        self.hash == hash && self.key() == key
+    }
+
+    fn set_state(&mut self, state: Option<(&[u8], u32)>) {
+        self.bytes.truncate(self.key_len);
+        self.number = state.map(|(_, number)| number);
+        self.bytes.extend_from_slice(state.map_or(&[], |(state, _)| state));
+    }
+
+    fn state_len(&self) -> usize {
+        self.bytes.len() - self.key_len
+    }
+
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_len]
+    }
+
+    /// The state and the number of its mark.
+    pub fn state(&self) -> Option<(&[u8], u32)> {
+        Some((&self.bytes[self.key_len..], self.number?))
+    }
+
     /// The row, without what the overlay adds to it.
     pub fn to_key_row(&self) -> KeyRow {
-        KeyRow { key: self.key.to_vec(), state: self.state.clone(), timeout: self.timeout }
+        self.as_delta_row().to_key_row()
     }
 
     pub(super) fn as_delta_row(&self) -> DeltaRow<'_> {
-        let state = self.state.as_ref().map(|(state, schema)| (state.as_slice(), *schema));
-        DeltaRow { key: &self.key, state, timeout: self.timeout }
+        DeltaRow { key: self.key(), state: self.state(), timeout: self.timeout }
     }
 
     /// Whether the key is gone.
     pub fn is_gone(&self) -> bool {
-        self.state.is_none() && self.timeout.is_none()
+        self.number.is_none() && self.timeout.is_none()
     }
 }

@@ -211,9 +211,9 @@ impl PartitionDb {
         }
         for row in self.overlay.group(group) {
             if row.is_gone() {
-                rows.remove(&*row.key);
+                rows.remove(row.key());
             } else {
-                rows.insert(row.key.to_vec(), row.to_key_row());
+                rows.insert(row.key().to_vec(), row.to_key_row());
             }
         }
         Ok(rows.into_values().collect())
@@ -227,10 +227,9 @@ impl PartitionDb {
     /// Appends the state of a key to `states` and returns the rest of its row; none when the key has no row.
     pub fn load(&self, hash: u64, key: &[u8], states: &mut Vec<u8>) -> Result<Option<Loaded>> {
         if let Some(row) = self.overlay.get(hash, key) {
-            if let Some((state, _)) = &row.state {
-                states.extend_from_slice(state);
-            }
-            let mark = Mark::of(row.state.as_ref().map(|(_, number)| *number));
+            let state = row.state();
+            states.extend_from_slice(state.map_or(&[], |(state, _)| state));
+            let mark = Mark::of(state.map(|(_, number)| number));
             return Ok((!row.is_gone()).then_some(Loaded { mark, timeout: row.timeout }));
         }
         let group = KeyGroup::of_hash(hash);
@@ -250,7 +249,7 @@ impl PartitionDb {
             .overlay
             .due(clock, threshold)
             .into_iter()
-            .filter_map(|row| row.timeout.map(|timeout| (timeout.at, row.key.to_vec())))
+            .filter_map(|row| row.timeout.map(|timeout| (timeout.at, row.key().to_vec())))
             .collect();
         let floor = self.due_floor[clock as usize - 1];
         state_table::due(&self.connection, clock, floor, threshold, |key, at| {

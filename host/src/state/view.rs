@@ -59,9 +59,9 @@ impl View {
         }
         for row in self.overlay.group(group) {
             if row.is_gone() {
-                rows.remove(&*row.key);
+                rows.remove(row.key());
             } else {
-                rows.insert(row.key.to_vec(), row.to_key_row());
+                rows.insert(row.key().to_vec(), row.to_key_row());
             }
         }
         rows.into_values().try_for_each(each)
