@@ -23,6 +23,8 @@ pub struct Grouped {
     pub events: Vec<u32>,
     /// Late events, which are dropped.
     pub late: u64,
+    /// The groups by key.
+    by_key: HashTable<u32>,
 }
 
 impl Grouped {
@@ -67,7 +69,16 @@ impl Grouped {
             group_of_event.push((group, number));
         }
         let events = lay_out(&mut groups, &group_of_event);
-        Ok(Grouped { groups, events, late })
+        Ok(Grouped { groups, events, late, by_key })
+    }
+
+    /// Whether a key has events.
+    pub fn has(&self, input: &BatchInput, hash: u64, key: &[u8]) -> bool {
+        let is_key = |&group: &u32| {
+            let first = input.event(self.groups[group as usize].first_event);
+            first.key_hash == hash && input.extracted.key_of(first) == key
+        };
+        self.by_key.find(slot(hash), is_key).is_some()
     }
 }
 

@@ -115,6 +115,8 @@ pub struct Host {
     settled: Option<Settled>,
     /// When the batch query began: all of its passes have the same processing time.
     query_time: Option<Millis>,
+    /// Bytes and records of the last read: the next one has room for as many.
+    room: (usize, usize),
     /// None when there is no checkpoint. It ends before the folder is unlocked.
     checkpoint: Option<Checkpointer>,
     /// Whether a run has ended with an error: batches may be on their way, and only a new host knows what became of them.
@@ -203,6 +205,7 @@ impl Host {
             envelope,
             settled,
             query_time: None,
+            room: (0, 0),
             checkpoint,
             has_failed: false,
             hold,
@@ -336,7 +339,10 @@ impl Host {
         }
         let turn = self.settings.hosting.cpu.turn();
         let computing = turn.begin();
+        records.text.reserve(self.room.0);
+        records.records.reserve(self.room.1);
         let status = source.read(self.settings.batch, records)?;
+        self.room = (records.text.len(), records.records.len());
         drop(computing);
         fault::point("read");
         let now = self.now();

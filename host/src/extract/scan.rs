@@ -23,12 +23,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Finds the wanted values of a record that is an object, and calls `member` with the place of each member that is kept.
-    pub(super) fn record(
-        mut self,
-        node: &Node,
-        found: Found<'_, 't>,
-        mut member: impl FnMut(Range<usize>),
-    ) -> Sure {
+    pub(super) fn record(mut self, node: &Node, found: Found<'_, 't>, mut member: impl FnMut(Range<usize>)) -> Sure {
         self.skip_blank();
         self.object(node, found, &mut member)?;
         self.skip_blank();

@@ -34,7 +34,12 @@ impl Host {
     }
 
     /// Finds what a version reads of these records, and the versions that are drained beside it.
-    pub(super) fn batch_input(&self, records: RecordBatch, component: &Component, older: &[Older]) -> Result<BatchInput> {
+    pub(super) fn batch_input(
+        &self,
+        records: RecordBatch,
+        component: &Component,
+        older: &[Older],
+    ) -> Result<BatchInput> {
         let drained = self.drained(older)?;
         let versions = drained.iter().map(|drained| &**drained).chain([component]);
         let members = description::event_members(versions.map(Component::description));

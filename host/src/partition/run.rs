@@ -13,7 +13,6 @@ use crate::state::PartitionDb;
 use crate::state::partition_db::Thresholds;
 use crate::wasm::{CallError, Reason};
 use anyhow::{Result, ensure};
-use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -125,13 +124,8 @@ impl<'a> Run<'a> {
                 due.extend(self.db.due(clock, threshold)?.into_iter().map(|key| (clock, key)));
             }
         }
-        if due.is_empty() {
-            return Ok(due);
-        }
-        let input = &self.work.input;
-        let first_events = self.grouped.groups.iter().map(|group| input.event(group.first_event));
-        let called: HashSet<&[u8]> = first_events.map(|event| input.extracted.key_of(event)).collect();
-        due.retain(|(_, key)| !called.contains(key.as_slice()) && !self.imported.contains(key));
+        let (input, grouped) = (&self.work.input, self.grouped);
+        due.retain(|(_, key)| !grouped.has(input, xxh3_64(key), key) && !self.imported.contains(key));
         Ok(due)
     }
 

@@ -13,6 +13,7 @@ mod damage;
 mod dead_letter_table;
 pub mod delta;
 mod delta_table;
+mod due_times;
 mod fold;
 mod fold_table;
 pub mod folder_reader;

@@ -3,10 +3,9 @@
 use crate::event::{KEY_GROUPS, KeyGroup, Millis};
 use crate::group::{Timeout, TimeoutClock};
 use crate::state::delta::DeltaRow;
+use crate::state::due_times::{DueTimes, Entry};
 use crate::state::state_table::KeyRow;
 use hashbrown::HashTable;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// One changed key. Without state and timeout it says that the key is gone, whatever the table holds.
@@ -24,28 +23,21 @@ pub(super) struct Row {
 /// The changed rows, by key group, and their timeouts by due time.
 pub(super) struct Overlay {
     groups: Vec<HashTable<Row>>,
-    processing_due: DueHeap,
-    event_due: DueHeap,
+    processing_due: DueTimes,
+    event_due: DueTimes,
     bytes: usize,
     rows: usize,
 }
 
-/// Timeouts by due time. Entries are not removed when a timeout changes: one that no longer agrees with its row is skipped
-/// when it comes up, and the heap is made anew when most of it is stale.
-#[derive(Default)]
-struct DueHeap(BinaryHeap<Reverse<(Millis, u64)>>);
-
 /// What a row takes in memory besides its key and state, roughly.
 pub(super) const ROW_BYTES: usize = 160;
-/// Heaps smaller than this are not worth cleaning.
-const HEAP_MIN: usize = 4096;
 
 impl Overlay {
     pub fn new() -> Self {
         Overlay {
             groups: (0..KEY_GROUPS).map(|_| HashTable::new()).collect(),
-            processing_due: DueHeap::default(),
-            event_due: DueHeap::default(),
+            processing_due: DueTimes::default(),
+            event_due: DueTimes::default(),
             bytes: 0,
             rows: 0,
         }
@@ -74,11 +66,7 @@ impl Overlay {
         self.bytes += row.state_len();
         row.timeout = changed.timeout;
         if let Some(timeout) = changed.timeout {
-            let due = match timeout.clock {
-                TimeoutClock::ProcessingTime => &mut self.processing_due,
-                TimeoutClock::EventTime => &mut self.event_due,
-            };
-            due.0.push(Reverse((timeout.at, hash)));
+            self.times(timeout.clock).push((timeout.at, hash));
         }
     }
 
@@ -111,36 +99,26 @@ impl Overlay {
     }
 
     /// The rows whose timeout on this clock lies before the threshold, in the order of due time. They stay: their call
-    /// changes them.
+    /// changes them, and until [`Overlay::settle`] they are due again.
     pub fn due(&mut self, clock: TimeoutClock, threshold: Millis) -> Vec<&Row> {
-        self.compact(clock);
-        let mut heap = std::mem::take(self.heap(clock));
-        let mut found: Vec<(Millis, u64)> = Vec::new();
-        while let Some(Reverse((at, hash))) = heap.0.peek().copied()
-            && at < threshold
-        {
-            heap.0.pop();
-            found.push((at, hash));
+        self.with_times(clock, |times, overlay| times.take(threshold, |entry| overlay.is_current(clock, entry)));
+        let taken = match clock {
+            TimeoutClock::ProcessingTime => self.processing_due.taken(),
+            TimeoutClock::EventTime => self.event_due.taken(),
+        };
+        taken.iter().flat_map(|&entry| self.current(clock, entry)).collect()
+    }
+
+    /// The batch that called what was due is applied.
+    pub fn settle(&mut self) {
+        for clock in [TimeoutClock::ProcessingTime, TimeoutClock::EventTime] {
+            self.with_times(clock, |times, overlay| times.settle(|entry| overlay.is_current(clock, entry)));
         }
-        found.dedup();
-        // They are pushed again, so that a call that fails, or a batch that is run again, finds them.
-        heap.0.extend(found.iter().copied().filter(|&(at, hash)| self.is_current(clock, at, hash)).map(Reverse));
-        *self.heap(clock) = heap;
-        found.into_iter().flat_map(|(at, hash)| self.current(clock, at, hash)).collect()
     }
 
     /// The earliest timeout on this clock.
     pub fn next_due(&mut self, clock: TimeoutClock) -> Option<Millis> {
-        self.compact(clock);
-        let mut heap = std::mem::take(self.heap(clock));
-        while let Some(Reverse((at, hash))) = heap.0.peek().copied()
-            && !self.is_current(clock, at, hash)
-        {
-            heap.0.pop();
-        }
-        let next = heap.0.peek().map(|Reverse((at, _))| *at);
-        *self.heap(clock) = heap;
-        next
+        self.with_times(clock, |times, overlay| times.first(|entry| overlay.is_current(clock, entry)))
     }
 
     /// Bytes of memory, roughly.
@@ -148,31 +126,31 @@ impl Overlay {
         self.bytes
     }
 
-    /// Makes a heap anew when most of it is stale, so that it stays in proportion to the rows.
-    fn compact(&mut self, clock: TimeoutClock) {
-        let entries = self.heap(clock).0.len();
-        if entries <= HEAP_MIN || entries <= 4 * self.rows {
-            return;
+    /// Does something with the times of a clock and the rows, after the times were cleaned when most of them are stale.
+    fn with_times<T>(&mut self, clock: TimeoutClock, work: impl FnOnce(&mut DueTimes, &Self) -> T) -> T {
+        let mut times = std::mem::take(self.times(clock));
+        if times.is_stale(self.rows) {
+            let on_clock = |row: &Row| row.timeout.filter(|timeout| timeout.clock == clock);
+            times.renew(self.rows().filter_map(|row| on_clock(row).map(|timeout| (timeout.at, row.hash))));
         }
-        let on_clock = |row: &Row| row.timeout.filter(|timeout| timeout.clock == clock);
-        let entries =
-            self.rows().filter_map(|row| on_clock(row).map(|timeout| Reverse((timeout.at, row.hash)))).collect();
-        self.heap(clock).0 = entries;
+        let done = work(&mut times, self);
+        *self.times(clock) = times;
+        done
     }
 
-    fn heap(&mut self, clock: TimeoutClock) -> &mut DueHeap {
+    fn times(&mut self, clock: TimeoutClock) -> &mut DueTimes {
         match clock {
             TimeoutClock::ProcessingTime => &mut self.processing_due,
             TimeoutClock::EventTime => &mut self.event_due,
         }
     }
 
-    fn is_current(&self, clock: TimeoutClock, at: Millis, hash: u64) -> bool {
-        self.current(clock, at, hash).next().is_some()
+    fn is_current(&self, clock: TimeoutClock, entry: Entry) -> bool {
+        self.current(clock, entry).next().is_some()
     }
 
     /// The rows with this hash that have exactly this timeout; more than one only when two keys share a hash.
-    fn current(&self, clock: TimeoutClock, at: Millis, hash: u64) -> impl Iterator<Item = &Row> {
+    fn current(&self, clock: TimeoutClock, (at, hash): Entry) -> impl Iterator<Item = &Row> {
         let rows = self.groups[group_of(hash)].iter_hash(slot(hash));
         rows.filter(move |row| row.hash == hash && row.timeout == Some(Timeout { clock, at }))
     }

@@ -149,7 +149,7 @@ impl RestoredPartition {
         for &group in &self.key_groups {
             let taken = self.rows.take_group(group);
             let mut rows: Vec<&Row> = taken.iter().collect();
-            rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            rows.sort_unstable_by(|a, b| a.key().cmp(b.key()));
             rows.into_iter().try_for_each(|row| state_table::put(&self.connection, group, row.as_delta_row()))?;
         }
         // Its heaps of timeouts still have entries of the rows that were taken.

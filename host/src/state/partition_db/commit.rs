@@ -175,6 +175,8 @@ impl PartitionDb {
         delta::read(delta, |row| {
             self.overlay.apply(row);
             Ok(())
-        })
+        })?;
+        self.overlay.settle();
+        Ok(())
     }
 }
