@@ -3,6 +3,7 @@
 mod decimal;
 mod fields;
 mod key;
+mod keyed;
 mod time;
 
 use crate::event::{REJECTED_BYTES_MAX, Record, RecordBatch, Rejected};
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::ops::Range;
 
+pub use keyed::KeyedRun;
 pub use time::TimeFormat;
 
 /// How many parts a composite key may have: far more than is useful, and a bound on how much longer than its record a
@@ -88,6 +90,11 @@ impl Extractor {
         }
         let fields = Fields::new(keys.iter().chain(event_time.iter().map(|(pointer, _)| pointer)))?;
         Ok(Extractor { fields, keys, time: event_time })
+    }
+
+    /// Whether it finds the same as another one in any record.
+    pub fn agrees_with(&self, other: &Extractor) -> bool {
+        self.keys == other.keys && self.time == other.time
     }
 
     /// Adds the events found in some of a batch's records.
