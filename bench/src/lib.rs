@@ -1,6 +1,8 @@
 //! What the measurements share.
 
 pub mod fed;
+pub mod latencies;
+pub mod process;
 
 use anyhow::Result;
 use keyfold::group::GroupColumns;

@@ -1,5 +1,6 @@
-//! The nouns of the stream: ids, times, records and events. Depends on nothing.
+//! The nouns of the stream: ids, times, records and events. Depends on nothing but the runs of keyed records that a batch may carry.
 
+use crate::extract::KeyedRun;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -125,6 +126,8 @@ pub struct RecordBatch {
     pub ranges: Vec<OffsetRange>,
     /// Records that the source could not read as such: too long, invalid UTF-8, a wrong number of CSV columns.
     pub rejected: Vec<Rejected>,
+    /// Runs of records whose events are known, in order: streams share what several rules look for.
+    pub keyed: Vec<KeyedRun>,
 }
 
 impl RecordBatch {

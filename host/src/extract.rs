@@ -3,6 +3,7 @@
 mod decimal;
 mod fields;
 mod key;
+mod keyed;
 mod scan;
 mod time;
 
@@ -13,6 +14,7 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::ops::Range;
 
+pub use keyed::KeyedRun;
 pub use time::TimeFormat;
 
 /// How many parts a composite key may have: far more than is useful, and a bound on how much longer than its record a
@@ -30,8 +32,8 @@ pub struct Extractor {
     fields: Fields,
     keys: Vec<String>,
     time: Option<(String, TimeFormat)>,
-    /// Whether payloads hold only the members that are kept.
-    is_cutting: bool,
+    /// The members that rules read, in order; none when they read events whole.
+    members: Option<Vec<String>>,
 }
 
 /// A record with its key and event time.
@@ -102,12 +104,20 @@ impl Extractor {
             ensure!(!keys[..index].contains(pointer), "the key names {pointer} twice; remove one");
         }
         let fields = Fields::new(keys.iter().chain(event_time.iter().map(|(pointer, _)| pointer)))?;
-        Ok(Extractor { fields, keys, time: event_time, is_cutting: false })
+        Ok(Extractor { fields, keys, time: event_time, members: None })
     }
 
     /// The same for rules that read these members of an event and no others.
     pub fn keeping(&self, members: &[String]) -> Self {
-        Extractor { fields: self.fields.keeping(members), is_cutting: true, ..self.clone() }
+        let mut sorted = members.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        Extractor { fields: self.fields.keeping(members), members: Some(sorted), ..self.clone() }
+    }
+
+    /// Whether it finds the same as another one in any record.
+    pub fn agrees_with(&self, other: &Extractor) -> bool {
+        self.keys == other.keys && self.time == other.time && self.members == other.members
     }
 
     /// Adds the events found in some of a batch's records.
@@ -145,7 +155,7 @@ impl Extractor {
             payloads.push(if payloads.len() == payload_start { b'{' } else { b',' });
             payloads.extend_from_slice(&text.as_bytes()[member]);
         })?;
-        if is_whole || !self.is_cutting {
+        if is_whole || self.members.is_none() {
             payloads.truncate(payload_start);
         } else {
             payloads.extend_from_slice(if payloads.len() == payload_start { b"{}" } else { b"}" });

@@ -339,6 +339,7 @@ impl Host {
         }
         let turn = self.settings.hosting.cpu.turn();
         let computing = turn.begin();
+        source.want(self.event_members(&self.component, self.generations.older())?.as_deref())?;
         records.text.reserve(self.room.0);
         records.records.reserve(self.room.1);
         let status = source.read(self.settings.batch, records)?;

@@ -3,10 +3,11 @@
 use crate::event::{
     BatchId, InputId, KeyGroup, Millis, PartitionId, REJECTED_BYTES_MAX, Record, RecordBatch, Rejected,
 };
-use crate::extract::{Event, Extracted, Extractor};
+use crate::extract::{Event, Extracted, Extractor, KeyedRun};
 use crate::imports::{ImportLine, ImportRow, LettersToPurge, RedrivenEvent, is_as_is};
 use crate::state::{DeadEvent, DeadLetter};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What a batch read, as events by partition. Shared by the partitions, which copy what they need into their calls.
 #[derive(Debug, Default)]
@@ -58,7 +59,7 @@ impl BatchInput {
             let numbers = first..first + of_input.len();
             first = numbers.end;
             let InputId(number) = input_of(&of_input[0]);
-            extractors[number as usize].extract(&input.records, numbers, &mut input.extracted);
+            extract(extractors[number as usize], &input.records, numbers, &mut input.extracted);
         }
         for (number, event) in input.extracted.events.iter().enumerate() {
             let partition = KeyGroup::of_hash(event.key_hash).partition(partitions);
@@ -249,6 +250,18 @@ impl BatchInput {
         };
         self.rejected_again.iter().cloned().chain(rejected.into_iter().map(letter)).collect()
     }
+}
+
+/// Finds the events of some of a batch's records, and takes over those that are known.
+fn extract(extractor: &Extractor, batch: &RecordBatch, records: Range<usize>, out: &mut Extracted) {
+    let mut at = records.start;
+    let is_here = |run: &&KeyedRun| records.contains(&run.records.start) && extractor.agrees_with(&run.by);
+    for run in batch.keyed.iter().filter(is_here) {
+        extractor.extract(batch, at..run.records.start, out);
+        out.add(run, batch);
+        at = run.records.end;
+    }
+    extractor.extract(batch, at..records.end, out);
 }
 
 /// An event that ran again and failed again, as it goes into another dead letter: with the place that it first came from.

@@ -19,7 +19,7 @@
 //!   [`runner`] opens a rule when there is something to do.
 //! - [`service`] hosts the rules of many tenants in one process, and [`api`] is how it is asked, over HTTP.
 //!
-//! [`event`], [`clock`], [`folder_lock`], [`generation`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on nothing. [`config`] is what users
+//! [`event`], [`clock`], [`folder_lock`], [`generation`], [`limits`], [`description`], [`synced`] and [`fault`] are used throughout and depend on next to nothing. [`config`] is what users
 //! set, [`inspection`] shows states to people, [`scenario`] plays a rule's scenarios, [`mod@gen`] makes events for trials.
 
 pub mod api;

@@ -4,6 +4,7 @@ mod appending;
 mod crashes;
 mod damage;
 mod disk;
+mod keying;
 mod known_again;
 mod made_up;
 mod reading;

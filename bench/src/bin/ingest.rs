@@ -2,11 +2,12 @@
 //!
 //! `cargo build -p keyfold -p keyfold-sdk -p keyfold-bench -p xtask --all-targets && target/debug/ingest [FOLDER]`.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use keyfold::clock::Clock;
 use keyfold::event::{InputId, RecordBatch};
 use keyfold::source::{ReadLimit, ReadStatus, Source};
 use keyfold::stream::{AppendRequest, NewEvent, StreamLimits, StreamLog, StreamSettings, StreamSource};
+use keyfold_bench::process::load;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -157,10 +158,4 @@ fn fdatasync_ms(folder: &Path) -> Result<f64> {
 /// In milliseconds, of sorted times.
 fn percentile(times: &[Duration], percent: usize) -> f64 {
     times.get(times.len() * percent / 100).map_or(0.0, |time| time.as_secs_f64() * 1e3)
-}
-
-/// How busy the machine was in the last minute.
-fn load() -> Result<String> {
-    let text = std::fs::read_to_string("/proc/loadavg")?;
-    Ok(text.split(' ').next().context("the load is empty")?.to_owned())
 }

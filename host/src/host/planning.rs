@@ -33,6 +33,13 @@ impl Host {
         self.settings.identity.has_event_time().then(next)
     }
 
+    /// The members of an event that a version and those that are drained beside it read; none when one of them reads all.
+    pub(super) fn event_members(&self, component: &Component, older: &[Older]) -> Result<Option<Vec<String>>> {
+        let drained = self.drained(older)?;
+        let versions = drained.iter().map(|drained| &**drained).chain([component]);
+        Ok(description::event_members(versions.map(Component::description)))
+    }
+
     /// Finds what a version reads of these records, and the versions that are drained beside it.
     pub(super) fn batch_input(
         &self,
@@ -40,9 +47,7 @@ impl Host {
         component: &Component,
         older: &[Older],
     ) -> Result<BatchInput> {
-        let drained = self.drained(older)?;
-        let versions = drained.iter().map(|drained| &**drained).chain([component]);
-        let members = description::event_members(versions.map(Component::description));
+        let members = self.event_members(component, older)?;
         let extractors = self.settings.inputs.iter().map(|InputSettings { extractor, .. }| match &members {
             Some(members) => Cow::Owned(extractor.keeping(members)),
             None => Cow::Borrowed(extractor),

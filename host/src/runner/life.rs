@@ -71,7 +71,7 @@ impl RuleRunner {
         }
         let mut host = self.shared.opening(|| self.open(running, &version))?;
         self.opened(&host)?;
-        let mut source = self.source(draining.as_deref());
+        let mut source = self.source(draining.as_deref())?;
         let trigger = self.settings.interval.map_or(Trigger::Follow, Trigger::Interval);
         let mut watch = Watch::new(Arc::clone(self), Arc::clone(running));
         host.run(&mut source, trigger, &running.stop, &mut watch)?;
@@ -179,16 +179,17 @@ impl RuleRunner {
         Ok(())
     }
 
-    fn source(&self, draining: Option<&[Vec<Position>]>) -> Inputs {
-        let of_input = |(number, input): (usize, &super::RuleInput)| -> Box<dyn Source> {
+    fn source(&self, draining: Option<&[Vec<Position>]>) -> Result<Inputs> {
+        let of_input = |(number, input): (usize, &super::RuleInput)| -> Result<Box<dyn Source>> {
             let source = StreamSource::new(InputId(number as u32), Arc::clone(&input.log), input.start.clone());
-            let source = source.named(&input.stream);
-            match draining.and_then(|until| until.get(number)) {
+            let source = source.named(&input.stream).keyed_by(&input.key, input.event_time.as_ref())?;
+            Ok(match draining.and_then(|until| until.get(number)) {
                 Some(until) => Box::new(source.until(until.clone())),
                 None => Box::new(source),
-            }
+            })
         };
-        Inputs::new(self.settings.inputs.iter().enumerate().map(of_input).collect())
+        let sources: Result<_> = self.settings.inputs.iter().enumerate().map(of_input).collect();
+        Ok(Inputs::new(sources?))
     }
 
     fn positions(&self, known: &Positions) -> Vec<Vec<Position>> {

@@ -28,6 +28,10 @@ impl Source for Inputs {
         self.sources.iter_mut().try_for_each(|source| source.seek(positions))
     }
 
+    fn want(&mut self, members: Option<&[String]>) -> Result<()> {
+        self.sources.iter_mut().try_for_each(|source| source.want(members))
+    }
+
     fn read(&mut self, limit: ReadLimit, batch: &mut RecordBatch) -> Result<ReadStatus> {
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         self.turn = (self.turn + 1) % order.len().max(1);

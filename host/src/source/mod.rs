@@ -53,6 +53,12 @@ pub trait Source: Send {
     /// Continues after these positions, one for each file that was read before. Files without one begin at 0.
     fn seek(&mut self, positions: &Positions) -> Result<()>;
 
+    /// What is read from now on is for a rule that reads these members of an event, or all of them. A source that hands on with its
+    /// records what others have found in them looks for that.
+    fn want(&mut self, _members: Option<&[String]>) -> Result<()> {
+        Ok(())
+    }
+
     /// Reads on, up to the limit, and adds what it read to `batch`. [`ReadStatus::More`] may leave the batch without
     /// records, when what was read were blank lines. A failed read leaves the batch and the position as they were.
     fn read(&mut self, limit: ReadLimit, batch: &mut RecordBatch) -> Result<ReadStatus>;

@@ -10,6 +10,7 @@ mod bytes;
 mod cache;
 mod commit;
 pub mod decode;
+mod keying;
 mod log;
 mod new_event;
 mod notes;

@@ -1,12 +1,18 @@
 //! [`StreamSource`]: a stream as the input of a rule.
 
 use super::block::Block;
+use super::keying::Keying;
 use super::{EventNumber, StreamLog};
 use crate::event::{InputId, OffsetRange, Position, Positions, Record, RecordBatch};
+use crate::extract::{KeyedRun, TimeFormat};
 use crate::source::file::TEXT_BYTES_MAX;
 use crate::source::{ReadLimit, ReadStatus, Source, SourceStatus};
 use anyhow::{Context, Result, bail, ensure};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Of blocks with fewer events each reader looks for its key and time itself: that costs no more than to ask what others have found.
+const SHARED_EVENTS_MIN: usize = 8;
 
 /// Reads a stream for a rule. Its source partitions are those of the stream, named by their numbers.
 pub struct StreamSource {
@@ -19,6 +25,17 @@ pub struct StreamSource {
     at: Vec<Position>,
     /// The block that was read last of each partition: a small batch needs a part of it only.
     last: Vec<Option<Arc<Block>>>,
+    /// What the rule looks for in the events.
+    wanted: Option<Wanted>,
+}
+
+/// What a rule looks for in the events.
+struct Wanted {
+    key: Vec<String>,
+    event_time: Option<(String, TimeFormat)>,
+    /// The members that it reads, when it does not read events whole.
+    members: Option<Vec<String>>,
+    keying: Arc<Keying>,
 }
 
 impl StreamSource {
@@ -26,7 +43,16 @@ impl StreamSource {
     /// is passed over, so that 0 means the first event that is.
     pub fn new(input: InputId, log: Arc<StreamLog>, start: Vec<Position>) -> Self {
         let last = vec![None; start.len()];
-        StreamSource { input, name: "stream".to_owned(), at: start.clone(), log, start, until: None, last }
+        StreamSource {
+            input,
+            name: "stream".to_owned(),
+            at: start.clone(),
+            log,
+            start,
+            until: None,
+            last,
+            wanted: None,
+        }
     }
 
     /// Names the stream in reports.
@@ -37,6 +63,13 @@ impl StreamSource {
     /// Ends at these positions, one for each partition, whatever comes after them.
     pub fn until(self, until: Vec<Position>) -> Self {
         StreamSource { until: Some(until), ..self }
+    }
+
+    /// Hands on with the records what other rules have found that look for the same key and event time.
+    pub fn keyed_by(self, key: &[String], event_time: Option<&(String, TimeFormat)>) -> Result<Self> {
+        let keying = self.log.keying(key, event_time, None)?;
+        let wanted = Wanted { key: key.to_vec(), event_time: event_time.cloned(), members: None, keying };
+        Ok(StreamSource { wanted: Some(wanted), ..self })
     }
 
     /// Where the stream ends for this reader.
@@ -75,7 +108,7 @@ impl StreamSource {
             let block = self.block(partition, at)?;
             let first = block.index_of(EventNumber(at.line));
             let last = block.ends.len().min(first + (end.line - at.line) as usize);
-            let taken = take(&block, first..last, range as u32, limit, batch);
+            let taken = self.take(partition, &block, first..last, range as u32, limit, batch);
             at.line += taken as u64;
             at.offset = block.start.offset + block.start_of(first + taken) as u64;
             batch.ranges[range].to = at;
@@ -124,10 +157,34 @@ impl StreamSource {
         self.last[partition] = Some(Arc::clone(&block));
         Ok(block)
     }
+
+    /// Adds events of a block to a batch, up to the limit, and what is known of them. Returns how many.
+    fn take(
+        &self,
+        partition: usize,
+        block: &Block,
+        events: Range<usize>,
+        range: u32,
+        limit: ReadLimit,
+        batch: &mut RecordBatch,
+    ) -> usize {
+        let (first, before) = (events.start as u32, batch.records.len());
+        let taken = take(block, events, range, limit, batch);
+        let is_shared = taken > 0 && block.ends.len() >= SHARED_EVENTS_MIN;
+        if let Some(keying) = self.wanted.as_ref().map(|wanted| &wanted.keying).filter(|_| is_shared) {
+            batch.keyed.push(KeyedRun {
+                records: before..before + taken,
+                first,
+                of_block: self.log.events_of(partition as u32, block, keying),
+                by: Arc::clone(&keying.extractor),
+            });
+        }
+        taken
+    }
 }
 
 /// Adds events of a block to a batch, up to the limit. Returns how many.
-fn take(block: &Block, events: std::ops::Range<usize>, range: u32, limit: ReadLimit, batch: &mut RecordBatch) -> usize {
+fn take(block: &Block, events: Range<usize>, range: u32, limit: ReadLimit, batch: &mut RecordBatch) -> usize {
     let (first, base) = (events.start, block.start_of(events.start));
     let text_before = batch.text.len();
     let mut taken = 0;
@@ -148,6 +205,16 @@ fn take(block: &Block, events: std::ops::Range<usize>, range: u32, limit: ReadLi
 }
 
 impl Source for StreamSource {
+    fn want(&mut self, members: Option<&[String]>) -> Result<()> {
+        if let Some(wanted) = &mut self.wanted
+            && wanted.members.as_deref() != members
+        {
+            wanted.keying = self.log.keying(&wanted.key, wanted.event_time.as_ref(), members)?;
+            wanted.members = members.map(<[String]>::to_vec);
+        }
+        Ok(())
+    }
+
     fn seek(&mut self, positions: &Positions) -> Result<()> {
         self.check_partitions()?;
         let (starts, ends) = (self.log.starts(), self.log.ends());
@@ -223,7 +290,7 @@ impl Source for StreamSource {
                 let block = self.block(partition, at)?;
                 let first = block.index_of(EventNumber(at.line));
                 let last = block.ends.len().min(first + (range.to.line - at.line) as usize);
-                let taken = take(&block, first..last, number, limit, batch);
+                let taken = self.take(partition, &block, first..last, number, limit, batch);
                 if first + taken < last {
                     bail!(
                         "{}: the ranges hold more than {} bytes of text; replay fewer of them",
@@ -258,6 +325,7 @@ impl Source for StreamSource {
 struct Mark {
     text: usize,
     records: usize,
+    keyed: usize,
     ranges: Vec<OffsetRange>,
 }
 
@@ -268,12 +336,18 @@ trait Marked {
 
 impl Marked for RecordBatch {
     fn clone_ends(&self) -> Mark {
-        Mark { text: self.text.len(), records: self.records.len(), ranges: self.ranges.clone() }
+        Mark {
+            text: self.text.len(),
+            records: self.records.len(),
+            keyed: self.keyed.len(),
+            ranges: self.ranges.clone(),
+        }
     }
 
     fn cut_to(&mut self, mark: Mark) {
         self.text.truncate(mark.text);
         self.records.truncate(mark.records);
+        self.keyed.truncate(mark.keyed);
         self.ranges = mark.ranges;
     }
 }

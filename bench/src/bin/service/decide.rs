@@ -1,9 +1,10 @@
 //! How long a decision takes: an event comes in, is synced, is put through the rule, and the answer is committed.
 
-use crate::load::{Steady, caught_up, head, line, manifest, preload, syncs};
+use crate::load::{Steady, caught_up, manifest, preload};
 use crate::server::Server;
 use anyhow::Result;
 use keyfold_bench::example;
+use keyfold_bench::latencies::{head, line, syncs};
 use serde_json::json;
 
 /// Users with state.

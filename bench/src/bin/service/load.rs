@@ -3,8 +3,6 @@
 use crate::server::Client;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use std::io::Write;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -114,35 +112,4 @@ pub fn caught_up(client: &Client, rule: &str) -> Result<Value> {
         ensure!(begin.elapsed() < Duration::from_secs(600), "the rule {rule} does not catch up: {found}");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// Times of 4 KiB that are appended to a file and synced, sorted.
-pub fn syncs(folder: &Path, count: usize) -> Result<Vec<Duration>> {
-    let mut file = std::fs::File::create(folder.join("synced"))?;
-    let mut times = Vec::new();
-    for _ in 0..count {
-        let begin = Instant::now();
-        file.write_all(&[7; 4096])?;
-        file.sync_data()?;
-        times.push(begin.elapsed());
-    }
-    times.sort_unstable();
-    Ok(times)
-}
-
-/// The time below which this share of the sorted times lies.
-pub fn percentile(sorted: &[Duration], share: f64) -> Duration {
-    let place = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(place.saturating_sub(1)).copied().unwrap_or_default()
-}
-
-/// A line of a table with percentiles, in milliseconds.
-pub fn line(name: &str, sorted: &[Duration]) -> String {
-    let ms = |share| format!("{:>9.2}", percentile(sorted, share).as_secs_f64() * 1000.0);
-    format!("{name:<44}{}{}{}", ms(0.5), ms(0.99), ms(0.999))
-}
-
-/// The head of that table.
-pub fn head(what: &str) -> String {
-    format!("{what:<44}{:>9}{:>9}{:>9}", "p50", "p99", "p99.9")
 }

@@ -2,10 +2,10 @@
 
 use crate::load::{caught_up, manifest, preload};
 use crate::server::Server;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use keyfold_bench::example;
+use keyfold_bench::process::{cpu, memory_mb, threads};
 use serde_json::json;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// Tenants, each with a stream.
@@ -65,28 +65,4 @@ pub fn measure() -> Result<()> {
         begin.elapsed().as_secs_f64() * 1000.0
     );
     Ok(())
-}
-
-fn memory_mb(pid: u32) -> Result<u64> {
-    status(pid, "VmRSS:").map(|kb| kb / 1024)
-}
-
-fn threads(pid: u32) -> Result<u64> {
-    status(pid, "Threads:")
-}
-
-fn status(pid: u32, name: &str) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-    Ok(line.split_whitespace().next().context("no number")?.parse()?)
-}
-
-/// Seconds of CPU time that a process has used.
-fn cpu(pid: u32) -> Result<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let after_name = text.rsplit_once(')').context("no name")?.1;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
-    // Linux counts in hundredths of a second on every machine that it runs on today.
-    Ok(ticks / 100.0)
 }

@@ -1,10 +1,11 @@
 //! What a hostile tenant does to a quiet one: decisions of the quiet one, alone and beside endless loops, rules that take all the
 //! memory that they get, and floods of events.
 
-use crate::load::{Steady, caught_up, head, line, manifest, percentile, preload, user};
+use crate::load::{Steady, caught_up, manifest, preload, user};
 use crate::server::{Client, Server, guest};
 use anyhow::Result;
 use keyfold_bench::example;
+use keyfold_bench::latencies::{head, line, percentile};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! What a swap costs a busy rule: the longest time between two of its commits during swaps and roll-backs, beside ordinary ones, and
 //! how long the requests take.
 
-use crate::load::{manifest, percentile, user};
+use crate::load::{manifest, user};
 use crate::server::Server;
 use anyhow::{Context, Result, ensure};
 use keyfold_bench::example;
+use keyfold_bench::latencies::percentile;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,8 +2,10 @@
 
 use super::StreamLog;
 use crate::event::{Millis, Position};
+use crate::extract::{Extracted, TimeFormat};
 use crate::source::ReadLimit;
 use crate::stream::block::Block;
+use crate::stream::keying::Keying;
 use crate::stream::partition::Partition;
 use crate::stream::{EventNumber, StoredEvent};
 use anyhow::{Result, ensure};
@@ -69,6 +71,21 @@ impl StreamLog {
             self.limits.cache.put((self.number, partition, block.start.line), block);
         }
         Ok(wanted)
+    }
+
+    /// What readers of these fields have in common.
+    pub(in crate::stream) fn keying(
+        &self,
+        key: &[String],
+        event_time: Option<&(String, TimeFormat)>,
+        members: Option<&[String]>,
+    ) -> Result<Arc<Keying>> {
+        self.limits.cache.keyings.of(key, event_time, members)
+    }
+
+    /// The events of a block of a partition, found once for all readers with this keying.
+    pub(in crate::stream) fn events_of(&self, partition: u32, block: &Block, keying: &Keying) -> Arc<Extracted> {
+        self.limits.cache.events((self.number, partition, block.start.line), block, keying)
     }
 
     /// Where each partition begins: at the first event that is still there.
