@@ -11,15 +11,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// One changed key. Without state and timeout it says that the key is gone, whatever the table holds.
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub struct Row {
+    /// The key.
     pub key: Box<[u8]>,
     hash: u64,
+    /// The state and the number of its mark.
     pub state: Option<(Vec<u8>, u32)>,
+    /// The timeout.
     pub timeout: Option<Timeout>,
 }
 
 /// The changed rows, by key group, and their timeouts by due time.
-pub(super) struct Overlay {
+pub struct Overlay {
     groups: Vec<HashTable<Row>>,
     processing_due: DueHeap,
     event_due: DueHeap,
@@ -37,8 +40,8 @@ pub(super) const ROW_BYTES: usize = 160;
 /// Heaps smaller than this are not worth cleaning.
 const HEAP_MIN: usize = 4096;
 
-impl Overlay {
-    pub fn new() -> Self {
+impl Default for Overlay {
+    fn default() -> Self {
         Overlay {
             groups: (0..KEY_GROUPS).map(|_| HashTable::new()).collect(),
             processing_due: DueHeap::default(),
@@ -47,7 +50,9 @@ impl Overlay {
             rows: 0,
         }
     }
+}
 
+impl Overlay {
     /// The row of a key, if it changed since it was folded.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<&Row> {
         self.groups[group_of(hash)].find(slot(hash), |row| &*row.key == key)

@@ -3,7 +3,7 @@
 use crate::load::{Steady, caught_up, head, line, manifest, preload, syncs};
 use crate::server::Server;
 use anyhow::Result;
-use keyfold_bench::example;
+use keyfold_bench::rules::example;
 use serde_json::json;
 
 /// Users with state.

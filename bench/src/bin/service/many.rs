@@ -3,7 +3,7 @@
 use crate::load::{caught_up, manifest, preload};
 use crate::server::Server;
 use anyhow::{Context, Result};
-use keyfold_bench::example;
+use keyfold_bench::rules::example;
 use serde_json::json;
 use std::fs;
 use std::time::{Duration, Instant};

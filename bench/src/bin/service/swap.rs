@@ -4,7 +4,7 @@
 use crate::load::{manifest, percentile, user};
 use crate::server::Server;
 use anyhow::{Context, Result, ensure};
-use keyfold_bench::example;
+use keyfold_bench::rules::example;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
