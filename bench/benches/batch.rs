@@ -55,6 +55,17 @@ fn load(bencher: Bencher) {
     bencher.counter(ItemsCount::new(BATCH_EVENTS)).bench_local(load);
 }
 
+/// Finds the keys whose timeout is due. Entries of the overlay that are out of date are taken out when they come up, so each time
+/// the partition is opened anew.
+#[divan::bench(sample_count = 30, sample_size = 1)]
+fn due(bencher: Bencher) {
+    let Batch { db, work, _folder: folder, .. } = Batch::new(Medium::Memory).expect("it can be made");
+    drop(db);
+    let open = || open(&folder).expect("it is there");
+    let bencher = bencher.counter(ItemsCount::new(BATCH_EVENTS)).with_inputs(open);
+    bencher.bench_local_refs(|db| due_keys(db, &work).expect("nothing is damaged"));
+}
+
 /// An instance from its start to its end, called for all groups. The guest looks at nothing.
 #[divan::bench(sample_count = 30)]
 fn call_keep(bencher: Bencher) {
@@ -162,9 +173,9 @@ impl Batch {
         let mut partition = warmed_up(&folder, &mut source)?;
         let work = partition.plan(payments::input(payments::read(&mut source)?)?, None);
         drop(partition);
-        let mut db = PartitionDb::open(folder.path(), PartitionId(0), 1, 0, &Budget::default())?;
+        let mut db = open(&folder)?;
         let grouped = grouped(&work)?;
-        let mut due = db.due(TimeoutClock::EventTime, work.plan.watermark.unwrap_or_default())?;
+        let mut due = due_keys(&mut db, &work)?;
         let (events, keys) = (&work.input.extracted.events, |event| work.input.extracted.key_of(event));
         let called: HashSet<&[u8]> = events.iter().map(keys).collect();
         due.retain(|key| !called.contains(key.as_slice()));
@@ -245,6 +256,14 @@ fn warmed_up(folder: &TempDir, source: &mut FileSource) -> Result<OnePartition> 
         partition.run(&work)?;
     }
     Ok(partition)
+}
+
+fn open(folder: &TempDir) -> Result<PartitionDb> {
+    PartitionDb::open(folder.path(), PartitionId(0), 1, 0, &Budget::default())
+}
+
+fn due_keys(db: &mut PartitionDb, work: &Work) -> Result<Vec<Vec<u8>>> {
+    db.due(TimeoutClock::EventTime, work.plan.watermark.unwrap_or_default())
 }
 
 fn grouped(work: &Work) -> Result<Grouped> {
