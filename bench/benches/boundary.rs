@@ -28,7 +28,13 @@ fn keep(bencher: Bencher, events: usize) {
     call(counted(bencher, events), rules::guest("keep"), &rules::groups(events));
 }
 
-/// The same, and the guest says which group it is at, counts its events, and puts out a line.
+/// The guest counts the events of each group and puts out a line, and never says which group it is at.
+#[divan::bench(args = EVENTS)]
+fn no_imports(bencher: Bencher, events: usize) {
+    call(counted(bencher, events), rules::guest("no-imports"), &rules::groups(events));
+}
+
+/// The same, and it says so.
 #[divan::bench(args = EVENTS)]
 fn failing_call(bencher: Bencher, events: usize) {
     call(counted(bencher, events), rules::guest("failing-call"), &rules::groups(events));
