@@ -63,6 +63,11 @@ pub fn events(numbers: Range<u64>, key: impl Fn(u64) -> u64) -> RecordBatch {
     records
 }
 
+/// Finds the key and the time of [`events`].
+pub fn extractor() -> Result<Extractor> {
+    Extractor::new(vec!["/key".to_owned()], Some(("/ts".to_owned(), TimeFormat::EpochMs)))
+}
+
 /// The median; zero of nothing.
 pub fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
@@ -76,7 +81,6 @@ fn load(loader: &Loader, guests: &Path, guest: &str) -> Result<Arc<Component>> {
 }
 
 fn settings(folder: PathBuf, rule: String) -> Result<Settings> {
-    let event_time = Some(("/ts".to_owned(), TimeFormat::EpochMs));
     let identity = Identity {
         rule,
         partitions: 2,
@@ -94,7 +98,7 @@ fn settings(folder: PathBuf, rule: String) -> Result<Settings> {
         folder,
         identity,
         inputs: vec![InputSettings {
-            extractor: Extractor::new(vec!["/key".to_owned()], event_time)?,
+            extractor: extractor()?,
             // Events must not make each other's timeouts due.
             watermark: InputWatermark { delay: Duration::from_secs(1_000_000), idle_after: None },
         }],

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, summed up, with what they found out about Spark's facts.
+//! `cargo xtask test`: all tests, and each micro-benchmark once, summed up, with what they found out about Spark's facts.
 
 use crate::facts;
 use crate::python_package::PACKAGES;
@@ -28,9 +28,10 @@ pub fn test(workspace: &Workspace) -> Result<ExitCode> {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success());
+    // Benchmarks are targets, too: called as tests, each runs once and fails only when it does not work, however long it takes.
     let mut tests = workspace.command("cargo");
     if has_nextest {
-        tests.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        tests.args(["nextest", "run", "--workspace", "--all-targets", "--no-fail-fast"]);
     } else {
         tests.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
     }

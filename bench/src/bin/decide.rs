@@ -24,7 +24,7 @@ use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
 use keyfold::watermark::{InputWatermark, WatermarkPolicy};
-use keyfold_bench::example;
+use keyfold_bench::rules::{self, example};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn open(folder: &Path) -> Result<Rule> {
     // The `keyfold` of the same profile as this program.
     let compiler = Compiler::with_program(std::env::current_exe()?.with_file_name("keyfold"));
     let loader = Arc::new(Loader::with_engine(engine, limits.clone(), Cache::open(&folder.join("cache"))?, compiler));
-    let bytes = std::fs::read(example("card-sessions")).context("no card-sessions: run cargo xtask build")?;
+    let bytes = rules::read(&example("card-sessions"))?;
     let component = Arc::new(loader.load(&bytes)?);
     let clock = Clock::System;
     let stream = |name: &str| -> Result<Arc<StreamLog>> {

@@ -22,7 +22,9 @@ mod hold;
 mod meta_table;
 pub mod outbox_reader;
 mod outbox_table;
-mod overlay;
+// For its benchmarks.
+#[doc(hidden)]
+pub mod overlay;
 pub mod partition_db;
 pub mod plan_log;
 mod progress_table;

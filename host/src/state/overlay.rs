@@ -10,18 +10,19 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// One changed key. Without state and timeout it says that the key is gone, whatever the table holds.
 #[derive(Debug)]
-pub(super) struct Row {
+pub struct Row {
     hash: u64,
     /// The key and after it the state, in one place: whoever finds the one wants the other.
     bytes: Vec<u8>,
     key_len: usize,
     /// The number of the state's mark; none without state.
     number: Option<u32>,
+    /// The timeout.
     pub timeout: Option<Timeout>,
 }
 
 /// The changed rows, by key group, and their timeouts by due time.
-pub(super) struct Overlay {
+pub struct Overlay {
     groups: Vec<HashTable<Row>>,
     processing_due: DueTimes,
     event_due: DueTimes,
@@ -32,8 +33,8 @@ pub(super) struct Overlay {
 /// What a row takes in memory besides its key and state, roughly.
 pub(super) const ROW_BYTES: usize = 160;
 
-impl Overlay {
-    pub fn new() -> Self {
+impl Default for Overlay {
+    fn default() -> Self {
         Overlay {
             groups: (0..KEY_GROUPS).map(|_| HashTable::new()).collect(),
             processing_due: DueTimes::default(),
@@ -42,7 +43,9 @@ impl Overlay {
             rows: 0,
         }
     }
+}
 
+impl Overlay {
     /// The row of a key, if it changed since it was folded.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<&Row> {
         self.groups[group_of(hash)].find(slot(hash), |row| row.is_of(hash, key))

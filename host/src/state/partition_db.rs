@@ -156,7 +156,7 @@ impl PartitionDb {
             (None, Some(view)) => count_rows(&connection, view, &key_groups).with_context(attempt)?,
             (None, None) => RowCounts::default(),
         };
-        let overlay = view.map_or_else(Overlay::new, View::into_overlay);
+        let overlay = view.map_or_else(Overlay::default, View::into_overlay);
         // The rotation goes on where it stopped: a rule that runs for a few batches at a time must fold all groups, too.
         let fold_of = |&number: &usize| folded[usize::from(key_groups[number].0)];
         let fold_next = (0..key_groups.len()).min_by_key(fold_of).unwrap_or(0);

@@ -62,7 +62,7 @@ impl RestoredPartition {
             path,
             key_groups,
             is_ours,
-            rows: Overlay::new(),
+            rows: Overlay::default(),
             dead_letters: 0,
             outputs: 0,
             indexes,
@@ -153,7 +153,7 @@ impl RestoredPartition {
             rows.into_iter().try_for_each(|row| state_table::put(&self.connection, group, row.as_delta_row()))?;
         }
         // Its heaps of timeouts still have entries of the rows that were taken.
-        self.rows = Overlay::new();
+        self.rows = Overlay::default();
         Ok(())
     }
 }

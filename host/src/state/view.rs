@@ -25,7 +25,7 @@ impl View {
     pub fn of(connection: &Connection, groups: &[KeyGroup], batch: BatchId) -> Result<Self> {
         let mut is_seen = vec![false; KEY_GROUPS as usize];
         groups.iter().for_each(|group| is_seen[usize::from(group.0)] = true);
-        let mut view = View { overlay: Overlay::new(), bases: fold_table::read(connection)?, is_seen };
+        let mut view = View { overlay: Overlay::default(), bases: fold_table::read(connection)?, is_seen };
         view.undo_to(connection, batch)?;
         view.redo_to(connection, groups, batch)?;
         Ok(view)

@@ -62,6 +62,17 @@ fn a_rule_that_imports_nothing_runs() {
     assert_eq!(trial.component.imports(), ["keyfold:rule/types@0.1.0"]);
 }
 
+#[test]
+fn a_rule_that_keeps_everything_leaves_the_states_as_they_were() {
+    let mut trial = Setup::guest("no-imports").open();
+    nothing_fails(&mut trial, "bad");
+    let rows = trial.rows();
+    let mut trial = Setup::guest("keep").open_in(trial.close());
+    let batch = trial.run_keys(&["a", "new", "b"]);
+    assert!(batch.letters.is_empty() && batch.outputs.is_empty(), "{:#?} {:?}", batch.letters, batch.outputs);
+    assert_eq!(trial.rows(), rows);
+}
+
 /// Each group passes alone; only in one instance, after each other, they do not.
 #[test]
 fn groups_that_pass_apart_from_each_other_do_not_fail() {

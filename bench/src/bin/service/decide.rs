@@ -3,8 +3,8 @@
 use crate::load::{Steady, caught_up, manifest, preload};
 use crate::server::Server;
 use anyhow::Result;
-use keyfold_bench::example;
 use keyfold_bench::latencies::{head, line, syncs};
+use keyfold_bench::rules::example;
 use serde_json::json;
 
 /// Users with state.

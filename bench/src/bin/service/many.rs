@@ -3,8 +3,8 @@
 use crate::load::{caught_up, manifest, preload};
 use crate::server::Server;
 use anyhow::Result;
-use keyfold_bench::example;
 use keyfold_bench::process::{cpu, memory_mb, threads};
+use keyfold_bench::rules::example;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

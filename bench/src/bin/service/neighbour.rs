@@ -4,8 +4,8 @@
 use crate::load::{Steady, caught_up, manifest, preload, user};
 use crate::server::{Client, Server, guest};
 use anyhow::Result;
-use keyfold_bench::example;
 use keyfold_bench::latencies::{head, line, percentile};
+use keyfold_bench::rules::example;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -4,8 +4,8 @@
 use crate::load::{manifest, user};
 use crate::server::Server;
 use anyhow::{Context, Result, ensure};
-use keyfold_bench::example;
 use keyfold_bench::latencies::percentile;
+use keyfold_bench::rules::example;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

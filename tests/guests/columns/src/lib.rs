@@ -25,6 +25,14 @@ pub trait Guest: 'static {
         Answer::counted(key, count)
     }
 
+    /// The answer for the groups of a call.
+    fn call(groups: &Groups) -> Result<Outcomes, Failure>
+    where
+        Self: Sized,
+    {
+        count::<Self>(groups)
+    }
+
     /// The answer for the whole call, with the keys of the call.
     fn finish(outcomes: Outcomes, _keys: &[&str]) -> Result<Outcomes, Failure> {
         Ok(outcomes)
@@ -105,8 +113,8 @@ fn document(timeout: &str, form: &str, output_mode: &str, state_schema: u32) -> 
     document.to_string().into_bytes()
 }
 
-/// Runs a guest over the groups of a call.
-pub fn call<G: Guest>(groups: &Groups) -> Result<Outcomes, Failure> {
+/// Counts the events of each group of a call.
+fn count<G: Guest>(groups: &Groups) -> Result<Outcomes, Failure> {
     let count = groups.key_ends.len();
     let keys: Vec<&str> = (0..count).map(|number| text(item(&groups.keys, &groups.key_ends, number))).collect();
     let mut outcomes = empty_outcomes();
@@ -134,7 +142,8 @@ fn push(outcomes: &mut Outcomes, answer: &Answer) {
     outcomes.error_ends.push(outcomes.errors.len() as u32);
 }
 
-fn empty_outcomes() -> Outcomes {
+/// An answer for no groups.
+pub fn empty_outcomes() -> Outcomes {
     Outcomes {
         verdicts: Vec::new(),
         states: Vec::new(),
@@ -179,7 +188,7 @@ macro_rules! export {
                 }
 
                 fn call(_: contract::Batch, groups: contract::Groups) -> Result<contract::Outcomes, contract::Failure> {
-                    $crate::call::<$guest>(&groups)
+                    <$guest as $crate::Guest>::call(&groups)
                 }
             }
 
