@@ -157,7 +157,12 @@ fn what_to_do(family: &str, state: SetUp) -> String {
 /// Builds Keyfold, the rule and the native program. Returns the programs.
 fn build(workspace: &Workspace, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     step("Building target/release/keyfold (minutes the first time)", || {
-        step::run(workspace.command("cargo").args(["build", "--release", "-p", "keyfold", "-p", "keyfold-bench"]))
+        // With the packages that are built for the other measurements, too: cargo chooses the features of dependencies by what is
+        // built together, and would compile wasmtime once more for the program alone.
+        let packages = ["keyfold", "keyfold-sdk", "keyfold-bench", "xtask"];
+        let mut cargo = workspace.command("cargo");
+        cargo.args(["build", "--release", "--bin", "keyfold"]);
+        step::run(cargo.args(packages.iter().flat_map(|package| ["-p", package])))
     })?;
     let keyfold = workspace.target.join("release/keyfold");
     step("Building the rule", || step::run(workspace.command(&keyfold).args(["build", RULE])))?;

@@ -58,7 +58,7 @@ impl Input {
     }
 
     /// Reads all of it, so that no engine waits for the disk.
-    pub fn into_page_cache(&self) -> Result<()> {
+    pub fn fill_page_cache(&self) -> Result<()> {
         for path in &self.paths {
             let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
             std::io::copy(&mut file, &mut std::io::sink())

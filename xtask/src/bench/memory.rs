@@ -52,7 +52,7 @@ fn descends(process: u32, from: u32, parents: &BTreeMap<u32, u32>) -> bool {
     ancestors.into_iter().any(|&ancestor| ancestor == from)
 }
 
-/// The value of a line such as `VmRSS:	    1234 kB`; 0 without one, as of a process that has ended.
+/// The value of a line such as `VmRSS: 1234 kB`; 0 without one, as of a process that has ended.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

@@ -75,7 +75,7 @@ impl Bench<'_> {
         input::remove(&scratch)?;
         let output = scratch.join("output");
         fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
-        self.input.into_page_cache()?;
+        self.input.fill_page_cache()?;
         let load = cpu::load()?;
         let log = scratch.join("log");
         let usage = usage::measure(&mut self.command(engine, &output)?, &log)?;
