@@ -62,8 +62,8 @@ pub fn right_medians(series: &Series) -> Option<Figures> {
 fn engine_row(series: &Series, medians: Option<&Figures>, measures: &[(&str, f64)]) -> Vec<String> {
     let runs = series.runs.len() + series.faults.len();
     let verdict = match series.faults.len() {
-        0 => format!("equal, {runs} runs"),
-        faults => format!("WRONG, {faults} of {runs} runs"),
+        0 => "equal".to_owned(),
+        faults => format!("WRONG in {faults} of {runs}"),
     };
     let Some(medians) = medians else {
         let mut row = vec![title(series), verdict];
@@ -77,7 +77,7 @@ fn engine_row(series: &Series, medians: Option<&Figures>, measures: &[(&str, f64
         format!("{:.2}", medians.seconds_processing),
         format!("{:.2}", medians.seconds_total),
         format!("{:.2}", medians.cpu_seconds_per_million),
-        format!("{:.0}", medians.peak_mb),
+        megabytes(medians.peak_mb),
     ];
     row.extend(measures.iter().map(|(_, rate)| times(rate / medians.events_per_s)));
     row.extend([format!("{:.0} %", medians.others_share * 100.0), format!("{:.1}", medians.load)]);
@@ -101,6 +101,11 @@ fn title(series: &Series) -> String {
 
 fn times(ratio: f64) -> String {
     format!("{ratio:.2}x")
+}
+
+/// A run may be over before anybody looks.
+fn megabytes(peak: f64) -> String {
+    if peak > 0.0 { format!("{peak:.0}") } else { "-".to_owned() }
 }
 
 /// Rounded to thousands, which is finer than runs agree: `1,063,000`.
