@@ -1,5 +1,7 @@
-//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `soak`, `fuzz`, `demo`, `facts`, `upgrade-folder`.
+//! The one door to the project: `cargo xtask build`, `test`, `mutants`, `soak`, `fuzz`, `demo`, `bench`, `facts`,
+//! `upgrade-folder`.
 
+mod bench;
 mod build;
 mod crash;
 mod demo;
@@ -37,6 +39,7 @@ enum Task {
     Facts,
     /// Set up, then find fraud among made-up payments, crash, and go on
     Demo(demo::DemoArgs),
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -57,9 +60,12 @@ fn run(task: &Task) -> Result<ExitCode> {
     if let Task::Fuzz(args) = task {
         return fuzz::fuzz(&workspace, args).map(|()| ExitCode::SUCCESS);
     }
+    if let Task::Bench(args) = task {
+        return bench::bench(&workspace, args);
+    }
     build::build(&workspace)?;
     match task {
-        Task::Build | Task::Facts | Task::Fuzz(_) => Ok(ExitCode::SUCCESS),
+        Task::Build | Task::Facts | Task::Fuzz(_) | Task::Bench(_) => Ok(ExitCode::SUCCESS),
         Task::Test => test::test(&workspace),
         Task::Mutants => mutants::mutants(&workspace).map(|()| ExitCode::SUCCESS),
         Task::Soak(args) => soak::soak(&workspace, args).map(|()| ExitCode::SUCCESS),
