@@ -221,7 +221,8 @@ mod tests {
     fn events_count_as_blocks_do_and_what_does_not_fit_is_found_all_the_same() {
         let mut block = Block::default();
         (0..10).for_each(|number| block.push(format!(r#"{{"k":{number}}}"#).as_bytes()));
-        let one = Keyings::default().of(&["/k".to_owned()], None, None).expect("it is a pointer").events_of(&block).bytes();
+        let one =
+            Keyings::default().of(&["/k".to_owned()], None, None).expect("it is a pointer").events_of(&block).bytes();
         let cache = BlockCache::new(3 * (one + OVERHEAD_BYTES));
         let keying = keying(&cache, "/k");
         for number in 0..20 {

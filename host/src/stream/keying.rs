@@ -84,18 +84,13 @@ mod tests {
     #[test]
     fn equal_fields_are_one_keying_as_long_as_somebody_has_it() {
         let keyings = Keyings::default();
-        let time = |format| ("/ts".to_owned(), format);
+        let [ms, s] = [TimeFormat::EpochMs, TimeFormat::EpochS].map(|format| ("/ts".to_owned(), format));
         let of = |key: &[&str], time| keyings.of(&pointers(key), time, None).expect("they are pointers");
         let plain = of(&["/k"], None);
         assert!(Arc::ptr_eq(&plain, &of(&["/k"], None)));
         let cut = keyings.of(&pointers(&["/k"]), None, Some(&pointers(&["n"]))).expect("they are pointers");
         assert_ne!(cut.number, plain.number);
-        let others = [
-            of(&["/k", "/l"], None),
-            of(&["/l", "/k"], None),
-            of(&["/k"], Some(&time(TimeFormat::EpochMs))),
-            of(&["/k"], Some(&time(TimeFormat::EpochS))),
-        ];
+        let others = [of(&["/k", "/l"], None), of(&["/l", "/k"], None), of(&["/k"], Some(&ms)), of(&["/k"], Some(&s))];
         let mut numbers: Vec<u64> = others.iter().map(|keying| keying.number).collect();
         numbers.push(plain.number);
         numbers.sort_unstable();

@@ -98,7 +98,7 @@ fn a_run_that_follows_and_is_killed_again_and_again_gives_the_rows_of_the_refere
         }
     }
     let process = Process::start(&mut run(work.path(), "killed", &["--follow"]));
-    let count = expected.values().sum::<u32>() as usize;
+    let count = expected.count() as usize;
     wait_until("all rows are there", || folder::lines(&output).len() >= count);
     process.terminate().ok();
     assert_same_rows(&rows(folder::lines(&output).iter().map(String::as_str)), &expected);
