@@ -8,15 +8,20 @@ use std::time::Duration;
 const BURST: Duration = Duration::from_millis(100);
 /// A quota that allows less at once than this would let every call be cut into pieces that cost more than they do.
 const BURST_MIN: Duration = Duration::from_millis(2);
+/// For so long after another tenant has computed, a busy one leaves the last permit to it: who computes now and then finds one free.
+const KEPT_FREE: Duration = Duration::from_secs(1);
 /// Virtual time is counted in so many parts of a nanosecond, so that weights divide it well.
 const PARTS: u128 = 1 << 20;
 
 /// Permits to compute, and the tenants that want them. `T` is whoever waits.
 pub(super) struct Scheduler<T> {
+    permits: usize,
     permits_free: usize,
     tenants: Vec<Option<Tenant<T>>>,
     /// The tenants that compute or wait.
     active: Vec<usize>,
+    /// The tenants that have computed lately and rest.
+    resting: VecDeque<usize>,
     /// How far virtual time has come for those that are active: what a tenant begins with that was idle.
     floor: u128,
 }
@@ -30,12 +35,17 @@ struct Tenant<T> {
     computing: usize,
     /// Whether it waits for its quota.
     is_throttled: bool,
+    /// When it last stopped to compute, and whether it is in the list of those that rest.
+    rests_since: Duration,
+    is_resting: bool,
     used: Duration,
 }
 
 impl<T> Scheduler<T> {
     pub fn new(permits: usize) -> Self {
-        Scheduler { permits_free: permits.max(1), tenants: Vec::new(), active: Vec::new(), floor: 0 }
+        let permits = permits.max(1);
+        let (tenants, active, resting) = Default::default();
+        Scheduler { permits, permits_free: permits, tenants, active, resting, floor: 0 }
     }
 
     /// A new tenant; its number.
@@ -47,6 +57,8 @@ impl<T> Scheduler<T> {
             waiting: VecDeque::new(),
             computing: 0,
             is_throttled: false,
+            rests_since: Duration::ZERO,
+            is_resting: false,
             used: Duration::ZERO,
         };
         match self.tenants.iter().position(Option::is_none) {
@@ -75,13 +87,14 @@ impl<T> Scheduler<T> {
     pub fn remove(&mut self, tenant: usize) {
         self.tenants[tenant] = None;
         self.active.retain(|&active| active != tenant);
+        self.resting.retain(|&resting| resting != tenant);
     }
 
     /// Somebody wants to compute. [`Scheduler::dispatch`] says when.
     pub fn ask(&mut self, tenant: usize, who: T) {
         let floor = self.floor();
         let asking = self.tenant(tenant);
-        if asking.computing == 0 && asking.waiting.is_empty() {
+        if asking.rests() {
             // Whoever was idle has no claim for that time.
             asking.virtual_time = asking.virtual_time.max(floor);
             self.tenant(tenant).waiting.push_back(who);
@@ -102,11 +115,15 @@ impl<T> Scheduler<T> {
     }
 
     /// Somebody computes no longer.
-    pub fn release(&mut self, tenant: usize) {
+    pub fn release(&mut self, tenant: usize, now: Duration) {
         self.permits_free += 1;
         let of = self.tenant(tenant);
         of.computing -= 1;
-        if of.computing == 0 && of.waiting.is_empty() {
+        if of.rests() {
+            of.rests_since = now;
+            if !std::mem::replace(&mut of.is_resting, true) {
+                self.resting.push_back(tenant);
+            }
             self.floor();
             self.active.retain(|&active| active != tenant);
         }
@@ -145,16 +162,32 @@ impl<T> Scheduler<T> {
         self.tenants[tenant].as_ref().map_or(Duration::ZERO, |tenant| tenant.used)
     }
 
+    /// Whether the last permit is not for this tenant: it computes already, and one that rests has computed not long ago.
+    fn is_kept_free(&mut self, tenant: usize, now: Duration) -> bool {
+        if self.permits == 1 || self.permits_free > 1 || self.tenant(tenant).computing == 0 {
+            return false;
+        }
+        let is_over = |of: &Tenant<T>| now.saturating_sub(of.rests_since) >= KEPT_FREE;
+        while let Some(&first) = self.resting.front()
+            && is_over(self.tenant(first))
+        {
+            self.tenant(first).is_resting = false;
+            self.resting.pop_front();
+        }
+        let rests = |&other: &usize| self.tenants[other].as_ref().is_some_and(|of| of.rests() && !is_over(of));
+        self.resting.iter().any(|other| *other != tenant && rests(other))
+    }
+
     /// The waiting tenant that has had the least.
     fn next(&mut self, now: Duration) -> Option<usize> {
         let mut back = Vec::new();
         let mut next: Option<(u128, usize)> = None;
         for place in 0..self.active.len() {
             let number = self.active[place];
-            let tenant = self.tenant(number);
-            if tenant.waiting.is_empty() {
+            if self.tenant(number).waiting.is_empty() || self.is_kept_free(number, now) {
                 continue;
             }
+            let tenant = self.tenant(number);
             let was_throttled = std::mem::replace(&mut tenant.is_throttled, false);
             if tenant.is_over_quota(now) {
                 tenant.is_throttled = true;
@@ -190,6 +223,10 @@ impl<T> Scheduler<T> {
 }
 
 impl<T> Tenant<T> {
+    fn rests(&self) -> bool {
+        self.computing == 0 && self.waiting.is_empty()
+    }
+
     fn is_over_quota(&mut self, now: Duration) -> bool {
         self.quota.as_mut().is_some_and(|quota| !quota.empty_for(now).is_zero())
     }

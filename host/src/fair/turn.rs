@@ -64,7 +64,7 @@ impl Turn {
         let mut scheduler = tenant.shared.lock();
         self.charge(tenant, &mut scheduler, now);
         if scheduler.is_to_hand_over(tenant.number, now) {
-            scheduler.release(tenant.number);
+            scheduler.release(tenant.number, now);
             self.wait(tenant, scheduler);
         }
     }
@@ -98,8 +98,9 @@ impl Turn {
         let Some(tenant) = &self.tenant else { return };
         let shared: &Shared = &tenant.shared;
         let mut scheduler = shared.lock();
-        self.charge(tenant, &mut scheduler, shared.now());
-        scheduler.release(tenant.number);
+        let now = shared.now();
+        self.charge(tenant, &mut scheduler, now);
+        scheduler.release(tenant.number, now);
         shared.grant(&mut scheduler);
     }
 

@@ -38,7 +38,7 @@ impl Play {
             self.scheduler.charge(tenant, SLICE, self.now);
             *self.had.entry(tenant).or_default() += SLICE;
             if self.scheduler.is_to_hand_over(tenant, self.now) {
-                self.scheduler.release(tenant);
+                self.scheduler.release(tenant, self.now);
                 self.scheduler.ask(tenant, tenant);
             } else {
                 self.computing.push(tenant);
@@ -83,11 +83,26 @@ fn whoever_comes_to_a_busy_machine_waits_for_one_slice_at_most() {
         // It computes for less than a slice, and is idle again for five.
         play.computing.retain(|&tenant| tenant != quiet);
         play.scheduler.charge(quiet, SLICE / 10, play.now);
-        play.scheduler.release(quiet);
+        play.scheduler.release(quiet, play.now);
         play.dispatch();
         play.slices(5);
     }
-    assert!(waited.iter().all(|&slices| slices <= 1), "{waited:?}");
+    assert!(waited[0] <= 1 && waited[1..].iter().all(|&slices| slices == 0), "{waited:?}");
+}
+
+#[test]
+fn the_last_permit_is_kept_for_a_second_and_no_longer() {
+    let mut play = Play::new(2);
+    let (busy, quiet) = (play.tenant(100, None), play.tenant(100, None));
+    play.ask(quiet, 1);
+    play.slices(1);
+    play.computing.clear();
+    play.scheduler.release(quiet, play.now);
+    play.ask(busy, 2);
+    let had = play.slices(1000);
+    assert!((999..=1001).contains(&had[&busy]), "{had:?}");
+    let had = play.slices(1000);
+    assert_eq!(had[&busy], 2000);
 }
 
 #[test]
@@ -151,7 +166,7 @@ fn threads_of_one_tenant_take_turns() {
         now += SLICE;
         scheduler.charge(tenant, SLICE, now);
         assert!(scheduler.is_to_hand_over(tenant, now));
-        scheduler.release(tenant);
+        scheduler.release(tenant, now);
         scheduler.ask(tenant, granted[0]);
     }
     assert_eq!(turns, ["one", "two", "three", "one", "two", "three"]);
