@@ -75,15 +75,17 @@ mod tests {
     #[test]
     fn equal_fields_are_one_keying_as_long_as_somebody_has_it() {
         let keyings = Keyings::default();
-        let time = |format| ("/ts".to_owned(), format);
-        let of = |key: &[&str], time| keyings.of(&pointers(key), time).expect("they are pointers");
+        let of = |key: &[&str], time: Option<TimeFormat>| {
+            let time = time.map(|format| ("/ts".to_owned(), format));
+            keyings.of(&pointers(key), time.as_ref()).expect("they are pointers")
+        };
         let plain = of(&["/k"], None);
         assert!(Arc::ptr_eq(&plain, &of(&["/k"], None)));
         let others = [
             of(&["/k", "/l"], None),
             of(&["/l", "/k"], None),
-            of(&["/k"], Some(&time(TimeFormat::EpochMs))),
-            of(&["/k"], Some(&time(TimeFormat::EpochS))),
+            of(&["/k"], Some(TimeFormat::EpochMs)),
+            of(&["/k"], Some(TimeFormat::EpochS)),
         ];
         let mut numbers: Vec<u64> = others.iter().map(|keying| keying.number).collect();
         numbers.push(plain.number);
