@@ -97,7 +97,7 @@ mod tests {
         numbers.dedup();
         assert_eq!(numbers.len(), 5);
         let before = plain.number;
-        drop((plain, others));
+        drop((plain, others, cut));
         assert_ne!(
             of(&["/k"], None).number,
             before,

@@ -73,7 +73,7 @@ fn whoever_comes_to_a_busy_machine_waits_for_one_slice_at_most() {
     play.slices(10_000);
     let mut waited = Vec::new();
     for _ in 0..1000 {
-        play.scheduler.ask(quiet, quiet);
+        play.ask(quiet, 1);
         let mut slices = 0;
         while !play.computing.contains(&quiet) {
             play.slice();
