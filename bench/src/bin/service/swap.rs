@@ -109,12 +109,12 @@ fn padded(path: PathBuf) -> Result<PathBuf> {
 }
 
 fn report(commits: &BTreeMap<u64, i64>, swaps: &[Swap]) -> Result<()> {
-    let ends: Vec<i64> = commits.values().copied().collect();
+    // What was not looked at in time is missing: only batches that follow one another tell.
+    let pairs = commits.iter().filter_map(|(batch, from)| Some((*from, *commits.get(&(batch + 1))?)));
     let is_swap = |from: i64, to: i64| {
         swaps.iter().any(|swap| from < swap.end_ms + AFTER.as_millis() as i64 && to > swap.begin_ms)
     };
-    let (during, ordinary): (Vec<_>, Vec<_>) =
-        ends.windows(2).map(|pair| (pair[0], pair[1])).partition(|&(from, to)| is_swap(from, to));
+    let (during, ordinary): (Vec<_>, Vec<_>) = pairs.partition(|&(from, to)| is_swap(from, to));
     let sorted = |gaps: Vec<(i64, i64)>| {
         let length = |(from, to): (i64, i64)| Duration::from_millis((to - from).max(0) as u64);
         let mut gaps: Vec<Duration> = gaps.into_iter().map(length).collect();
