@@ -181,7 +181,8 @@ impl<T> Scheduler<T> {
     /// The waiting tenant that has had the least.
     fn next(&mut self, now: Duration) -> Option<usize> {
         let mut back = Vec::new();
-        let mut next: Option<(u128, usize)> = None;
+        // Of two that have had as much, the one that computes less.
+        let mut next: Option<((u128, usize), usize)> = None;
         for place in 0..self.active.len() {
             let number = self.active[place];
             if self.tenant(number).waiting.is_empty() || self.is_kept_free(number, now) {
@@ -193,8 +194,9 @@ impl<T> Scheduler<T> {
                 tenant.is_throttled = true;
             } else if was_throttled {
                 back.push(number);
-            } else if next.is_none_or(|(least, _)| tenant.virtual_time < least) {
-                next = Some((tenant.virtual_time, number));
+            } else {
+                let has = (tenant.virtual_time, tenant.computing);
+                next = next.filter(|&(least, _)| least <= has).or(Some((has, number)));
             }
         }
         if back.is_empty() {
