@@ -32,12 +32,7 @@ impl Payments {
             start: Millis(1_767_571_200_000),
             high_share: Share::percent(10),
             fraud_share: Share::ZERO,
-            disorder: DisorderSettings {
-                out_of_order: Share::ZERO,
-                displaced_ms_max: 0,
-                late: Share::ZERO,
-                duplicates: Share::ZERO,
-            },
+            disorder: DisorderSettings::default(),
         };
         let mut output = Output::folder(folder.path(), 1, None)?;
         r#gen::generate(&settings, &mut output, |_| {})?;

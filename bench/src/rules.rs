@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use keyfold::event::{BatchId, Millis, PartitionId};
 use keyfold::group::{BatchContext, GroupColumns};
 use keyfold::limits::Limits;
+use keyfold::runner::{Parked, RolledBack, RunnerEvents};
 use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::{self, Compiler};
 use keyfold::wasm::component::Loader;
@@ -104,4 +105,17 @@ pub fn groups(events: usize) -> GroupColumns {
         groups.close_group();
     }
     groups
+}
+
+/// Nobody keeps records of rules.
+pub struct NoRecords;
+
+impl RunnerEvents for NoRecords {
+    fn parked(&self, _: &str, _: Option<&Parked>) -> Result<()> {
+        Ok(())
+    }
+
+    fn quarantined(&self, _: &str, _: &str, _: Millis) {}
+
+    fn rolled_back(&self, _: &str, _: &RolledBack) {}
 }

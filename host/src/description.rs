@@ -160,3 +160,35 @@ pub fn event_members<'d>(versions: impl Iterator<Item = &'d Description>) -> Opt
     members.dedup();
     Some(members)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_side_by_side_get_what_any_of_them_reads() {
+        let version = |members: &str| {
+            let members = if members.is_empty() { String::new() } else { format!(r#","event_members":{members}"#) };
+            let document = format!(
+                r#"{{"name":"r","version":"1","timeout":"none","state_schema":1,"readable_schemas":[1],"state_format":"json"{members}}}"#
+            );
+            Description::parse(document.as_bytes()).unwrap()
+        };
+        let (one, other, none, all) = (version(r#"["b","a"]"#), version(r#"["a","c"]"#), version("[]"), version(""));
+        let members = |versions: &[&Description]| event_members(versions.iter().copied());
+        assert_eq!(members(&[&one, &other, &none]).unwrap(), ["a", "b", "c"]);
+        assert_eq!(members(&[&none]), Some(Vec::new()));
+        assert_eq!(members(&[&one, &all]), None, "one that reads all gets all");
+    }
+
+    #[test]
+    fn a_rule_that_names_too_many_members_is_told_to_name_none() {
+        let names: Vec<String> = (0..=EVENT_MEMBERS_MAX).map(|number| number.to_string()).collect();
+        let document = serde_json::json!({
+            "name": "r", "version": "1", "timeout": "none", "state_schema": 1, "readable_schemas": [1],
+            "state_format": "json", "event_members": names,
+        });
+        let refused = Description::parse(document.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("event_members has 65 names, the limit is 64"), "{refused}");
+    }
+}

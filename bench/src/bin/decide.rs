@@ -5,16 +5,13 @@
 
 use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
-use keyfold::event::{InputId, Millis};
+use keyfold::event::InputId;
 use keyfold::extract::TimeFormat;
 use keyfold::fair::{FairShare, Share};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::rule_log::ToTracing;
-use keyfold::runner::{
-    Outcome, Parked, RolledBack, RuleInput, RuleRunner, RuleVersion, RunnerEvents, RunnerSettings, Runners,
-    SinkSettings,
-};
+use keyfold::runner::{Outcome, RuleInput, RuleRunner, RuleVersion, RunnerSettings, Runners, SinkSettings};
 use keyfold::source::ReadLimit;
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
 use keyfold::state::{Budget, OVERLAY_BYTES_DEFAULT};
@@ -24,7 +21,8 @@ use keyfold::wasm::cache::Cache;
 use keyfold::wasm::compile::Compiler;
 use keyfold::wasm::component::Loader;
 use keyfold::watermark::{InputWatermark, WatermarkPolicy};
-use keyfold_bench::rules::{self, example};
+use keyfold_bench::latencies::{head, line, ms};
+use keyfold_bench::rules::{self, NoRecords, example};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -51,13 +49,15 @@ fn main() -> Result<()> {
     let rule = open(folder.path())?;
     load(&rule, keys)?;
     let before = rule.runner.status().totals;
-    let (asked, syncs) = ask(&rule, folder.path(), rate, seconds, keys)?;
+    let (mut asked, mut syncs) = ask(&rule, folder.path(), rate, seconds, keys)?;
+    asked.sort_unstable();
+    syncs.sort_unstable();
     let status = rule.runner.status();
     let batches = status.totals.batches - before.batches;
     println!("{rate} events/s for {seconds} s, {} keys, {batches} batches", status.keys);
-    println!("{:<36}{:>10}{:>10}{:>10}{:>10}", "milliseconds", "p50", "p99", "p99.9", "longest");
-    print("a decision, committed", asked);
-    print("fdatasync of 4 KiB beside it", syncs);
+    println!("{}", head("milliseconds"));
+    println!("{}", line("a decision, committed", &asked));
+    println!("{}", line("fdatasync of 4 KiB beside it", &syncs));
     rule.runner.stop();
     Ok(())
 }
@@ -71,7 +71,7 @@ fn open(folder: &Path) -> Result<Rule> {
     let limits = Limits::default();
     let started = Instant::now();
     let engine = Engine::for_instances(&limits, keyfold::wasm::engine::INSTANCES_MAX_SERVICE)?;
-    println!("the pool of instances took {:.1} ms", milliseconds(started.elapsed()));
+    println!("the pool of instances took {:.1} ms", ms(started.elapsed()));
     // The `keyfold` of the same profile as this program.
     let compiler = Compiler::with_program(std::env::current_exe()?.with_file_name("keyfold"));
     let loader = Arc::new(Loader::with_engine(engine, limits.clone(), Cache::open(&folder.join("cache"))?, compiler));
@@ -88,7 +88,7 @@ fn open(folder: &Path) -> Result<Rule> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let share = FairShare::new(cores, 100);
     let tenant = share.tenant("tenant", Share::default());
-    let runners = Runners::new(clock, share, Budget::new(OVERLAY_BYTES_DEFAULT), Arc::new(Nobody))?;
+    let runners = Runners::new(clock, share, Budget::new(OVERLAY_BYTES_DEFAULT), Arc::new(NoRecords))?;
     let event_time = ("/ts".to_owned(), TimeFormat::EpochMs);
     let settings = RunnerSettings {
         id: "rule".to_owned(),
@@ -219,31 +219,4 @@ fn event(key: u64) -> Result<NewEvent> {
         r#"{{"id":"t","user_id":"user-{key:06}","ts":{now},"amount_minor":12345,"country":"CH","mcc":"5411"}}"#
     );
     NewEvent::new(json).map_err(|refusal| anyhow::anyhow!(refusal.message))
-}
-
-fn print(what: &str, mut times: Vec<Duration>) {
-    times.sort_unstable();
-    let part = |thousandths: usize| {
-        let place = (times.len() * thousandths / 1000).min(times.len().saturating_sub(1));
-        times.get(place).copied().unwrap_or_default()
-    };
-    let columns = [part(500), part(990), part(999), part(1000)].map(|time| format!("{:>10.2}", milliseconds(time)));
-    println!("{what:<36}{}", columns.concat());
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
-/// Keeps no records.
-struct Nobody;
-
-impl RunnerEvents for Nobody {
-    fn parked(&self, _: &str, _: Option<&Parked>) -> Result<()> {
-        Ok(())
-    }
-
-    fn quarantined(&self, _: &str, _: &str, _: Millis) {}
-
-    fn rolled_back(&self, _: &str, _: &RolledBack) {}
 }

@@ -38,7 +38,9 @@ impl Service {
         for (input, stream) in checked.inputs.iter().zip(rule.input_streams()) {
             let Some(stream) = tenant.stream_with_id(&stream) else { continue };
             let log = self.log_of(&stream)?;
-            let extractor = Extractor::new(input.key.clone(), input.event_time.clone())?;
+            let whole = Extractor::new(input.key.clone(), input.event_time.clone())?;
+            let members = component.description().event_members.as_ref();
+            let extractor = members.map_or_else(|| whole.clone(), |members| whole.keeping(members));
             for (partition, end) in (0..).zip(log.ends()) {
                 let from = EventNumber(end.line.saturating_sub(EVENTS_MAX));
                 let limit = ReadLimit { records_max: EVENTS_MAX as usize, bytes_max: BYTES_MAX };
@@ -85,7 +87,7 @@ impl Service {
     }
 }
 
-/// Finds the keys of events.
+/// Finds the keys of events, and what the rule reads of them.
 fn extract<'e>(extractor: &Extractor, events: impl Iterator<Item = &'e [u8]>, by_key: &mut BTreeMap<Vec<u8>, Events>) {
     let range =
         OffsetRange { input: InputId(0), file: String::new(), from: Position::default(), to: Position::default() };
@@ -98,8 +100,9 @@ fn extract<'e>(extractor: &Extractor, events: impl Iterator<Item = &'e [u8]>, by
     let mut extracted = Extracted::default();
     extractor.extract(&batch, 0..batch.records.len(), &mut extracted);
     for event in &extracted.events {
-        let payload = batch.text_of(&batch.records[event.record as usize]).to_vec();
-        by_key.entry(extracted.key_of(event).to_vec()).or_default().push((event.time_ms, payload));
+        let whole = || batch.text_of(&batch.records[event.record as usize]);
+        let payload = extracted.payload_of(event).unwrap_or_else(whole);
+        by_key.entry(extracted.key_of(event).to_vec()).or_default().push((event.time_ms, payload.to_vec()));
     }
 }
 

@@ -18,12 +18,7 @@ pub fn card_sessions(folder: &Path, events: u64, seed: u64) -> Vec<String> {
         start: Millis(1_767_571_200_000),
         high_share: Share::percent(10),
         fraud_share: Share::ZERO,
-        disorder: DisorderSettings {
-            out_of_order: Share::ZERO,
-            displaced_ms_max: 0,
-            late: Share::ZERO,
-            duplicates: Share::ZERO,
-        },
+        disorder: DisorderSettings::default(),
     };
     let mut output = Output::folder(folder, 4, None).expect("the folder is new");
     generate(&settings, &mut output, |_| {}).expect("the settings are right");

@@ -4,15 +4,13 @@ use crate::rule::{WATERMARK_DELAY, load};
 use anyhow::{Context, Result, ensure};
 use keyfold::clock::Clock;
 use keyfold::config::{BATCH_BYTES_DEFAULT, HISTORY_BATCHES_DEFAULT};
-use keyfold::event::Millis;
 use keyfold::extract::TimeFormat;
 use keyfold::fair::{FairShare, Share};
 use keyfold::limits::Limits;
 use keyfold::plan::{Identity, InputIdentity};
 use keyfold::rule_log::ToTracing;
 use keyfold::runner::{
-    Parked, QuarantineSettings, RollbackSettings, RolledBack, RuleInput, RuleRunner, RuleVersion, RunnerEvents,
-    RunnerSettings, Runners, SinkSettings,
+    QuarantineSettings, RollbackSettings, RuleInput, RuleRunner, RuleVersion, RunnerSettings, Runners, SinkSettings,
 };
 use keyfold::source::ReadLimit;
 use keyfold::source::file::RECORD_BYTES_MAX_DEFAULT;
@@ -21,6 +19,7 @@ use keyfold::stream::{BlockCache, StreamLimits, StreamLog, StreamSettings};
 use keyfold::wasm::Component;
 use keyfold::wasm::component::Loader;
 use keyfold::watermark::{InputWatermark, WatermarkPolicy};
+use keyfold_bench::rules::NoRecords;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,26 +40,13 @@ pub struct Served {
     cache: Arc<BlockCache>,
 }
 
-/// Nobody keeps records.
-struct Nobody;
-
-impl RunnerEvents for Nobody {
-    fn parked(&self, _: &str, _: Option<&Parked>) -> Result<()> {
-        Ok(())
-    }
-
-    fn quarantined(&self, _: &str, _: &str, _: Millis) {}
-
-    fn rolled_back(&self, _: &str, _: &RolledBack) {}
-}
-
 impl Served {
     /// In a new folder in `scratch`, with this example for all rules.
     pub fn open(scratch: &Path, example: &str) -> Result<Self> {
         let (loader, component) = load(scratch, example)?;
         let cores = std::thread::available_parallelism()?.get();
         let share = FairShare::new(cores, INSTANCES_MAX);
-        let runners = Runners::new(Clock::System, share, Budget::default(), Arc::new(Nobody))?;
+        let runners = Runners::new(Clock::System, share, Budget::default(), Arc::new(NoRecords))?;
         let folder = scratch.join("served");
         std::fs::create_dir_all(&folder)?;
         Ok(Served { folder, runners, loader, component, cache: Arc::default() })
