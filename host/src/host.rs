@@ -33,7 +33,7 @@ use crate::state::{Hold, PlanLog, split};
 use crate::wasm::{Component, component::Loader};
 use crate::watermark::Watermarks;
 use crate::workers::Workers;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use deliveries::Deliveries;
 use generations::Generations;
 use std::cell::Cell;
@@ -182,7 +182,11 @@ impl Host {
             // One that is told of again is not what runs when the host is opened with another version.
             activated.after == last.as_ref().map(|last| last.batch) && activated.digest == component.digest()
         });
-        let generations = Generations::new(last.as_ref(), after_last.as_ref(), workers.at_start().counts.clone());
+        let is_committed = last.as_ref().is_none_or(|last| last.batch < workers.at_start().uncommitted);
+        let mut generations = Generations::new(last.as_ref(), after_last.as_ref(), workers.at_start().counts.clone());
+        if is_committed {
+            generations.prune();
+        }
         let mut host = Host {
             imports: Imports::new(&settings.folder),
             watermarks: Watermarks::new(settings.identity.watermark_policy, of_inputs),
@@ -237,7 +241,7 @@ impl Host {
         if ran.is_err()
             && let Some(requested) = self.settings.control.take_activation()
         {
-            requested.reply(Err(anyhow!("the run failed before the activation took effect")));
+            requested.reply(Err(swap::failed_before_activation()));
         }
         ran
     }
@@ -259,8 +263,7 @@ impl Host {
             self.hold_back(stop, observer)?;
             // A rule that is stopped takes an activation first: it is opened for that alone.
             if self.settings.control.has_activation() {
-                self.settle_all(source, observer)?;
-                self.activate_what_was_asked();
+                self.activate_what_was_asked(source, observer)?;
                 continue;
             }
             if stop.load(Ordering::Relaxed) {

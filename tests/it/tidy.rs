@@ -167,3 +167,17 @@ fn every_guest_and_every_example_is_described() {
         }
     }
 }
+
+#[test]
+fn every_mutant_changes_a_text_that_is_there_once() {
+    let text = fs::read_to_string(root().join("tests/mutants.toml")).expect("the mutants are listed");
+    let mutants: toml::Table = text.parse().expect("the list is TOML");
+    let mutants = mutants["mutant"].as_array().expect("mutants are a list");
+    assert!(mutants.len() > 5, "{} mutants", mutants.len());
+    for edit in mutants.iter().flat_map(|mutant| mutant["edit"].as_array().expect("edits are a list")) {
+        let said = |name: &str| edit[name].as_str().unwrap_or_else(|| panic!("{edit} has no {name}"));
+        let (file, find) = (said("file"), said("find"));
+        let text = fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(text.matches(find).count(), 1, "tests/mutants.toml changes `{find}` in {file}");
+    }
+}

@@ -62,7 +62,6 @@ impl Generations {
         if let Some(activated) = activated {
             generations.activate(activated);
         }
-        generations.prune();
         generations
     }
 
@@ -90,7 +89,10 @@ impl Generations {
 
     /// All partitions have committed a batch.
     pub fn committed(&mut self, plan: &Plan, reports: &[PartitionReport]) {
-        self.prune();
+        // Batches from before an activation may still write rows of a generation that has none yet.
+        if plan.generation == self.current {
+            self.prune();
+        }
         let Some((from, to)) = plan.sweep.filter(|(from, to)| from < to) else { return };
         self.is_sweeping = false;
         self.failed += reports.iter().map(|report| report.swept.failed).sum::<u64>();
@@ -153,8 +155,9 @@ impl Generations {
         left
     }
 
-    /// Rows of an earlier generation become fewer and never more, so what has none is over.
-    fn prune(&mut self) {
+    /// Rows of an earlier generation become fewer and never more once all batches that were planned with it are committed, so what has
+    /// none then is over.
+    pub fn prune(&mut self) {
         if self.older.is_empty() {
             return;
         }

@@ -1,15 +1,16 @@
 //! [`Activation`]: another version of a rule, and what becomes of the states that earlier versions wrote.
 
-use super::Host;
 use super::generations::OlderRows;
-use crate::event::BatchId;
+use super::{Host, InFlight, Observer};
+use crate::event::{BatchId, InputId};
 use crate::fault;
 use crate::generation::{Drained, Generation, Mark, Older, Owner, Owners, Treatment};
 use crate::limits::Limits;
 use crate::plan::Activated;
+use crate::source::Source;
 use crate::state::RowCounts;
 use crate::wasm::Component;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub struct Swapped {
     pub batch: BatchId,
     /// The generation of the rows that it writes.
     pub generation: Generation,
-    /// Keys with state that an earlier version wrote and that are still to be migrated, forgotten or drained.
+    /// Keys with state that an earlier version wrote and that are still to be migrated, forgotten or drained, as far as batches are
+    /// committed.
     pub rows_left: u64,
 }
 
@@ -55,16 +57,28 @@ pub struct Swapped {
 const DRAINED_MAX: usize = 4;
 
 impl Host {
-    /// Runs another version from the next batch on, when somebody asked for one. No batch may be running.
-    pub(super) fn activate_what_was_asked(&mut self) {
-        let Some(requested) = self.settings.control.take_activation() else { return };
+    /// Runs another version from the next batch on, when somebody asked for one. Batches that run go on meanwhile with the version that
+    /// they were planned with, unless what they leave decides about the activation.
+    pub(super) fn activate_what_was_asked(
+        &mut self,
+        source: &mut dyn Source,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let Some(requested) = self.settings.control.take_activation() else { return Ok(()) };
+        if !self.foresees(&requested.activation)
+            && let Err(error) = self.settle_all(source, observer)
+        {
+            requested.reply(Err(failed_before_activation()));
+            return Err(error);
+        }
         fault::point("activation-begin");
-        let swapped = self.activate(&requested.activation);
+        let swapped = self.activate_next(&requested.activation);
         if let Err(error) = &swapped {
             tracing::warn!("the version {} was not activated: {error:#}", requested.activation.component.digest());
         }
         requested.reply(swapped);
         fault::point("activation-told");
+        Ok(())
     }
 
     /// Runs another version from the next batch on. Everything that was planned must be committed: while the host runs, others ask for
@@ -77,10 +91,37 @@ impl Host {
             "batch {} is not committed: run the host first",
             self.uncommitted
         );
+        self.activate_next(activation)
+    }
+
+    /// Whether an activation can be decided before the batches that run are committed. Of the rows that they will leave it is known
+    /// which version writes them, as long as nothing is imported, swept or drained, and that is enough when the new version reads
+    /// whatever there may be. A refusal is always about rows that are there.
+    fn foresees(&self, activation: &Activation) -> bool {
+        let imports = |running: &InFlight| running.work.plan.ranges.iter().any(|range| range.input == InputId::IMPORTS);
+        let readable = &activation.component.description().readable_schemas;
+        let is_read = |(mark, _): (Mark, u64)| mark.schema.is_none_or(|schema| readable.contains(&schema));
+        self.in_flight.is_empty()
+            || self.generations.older().is_empty()
+                && !self.in_flight.iter().any(imports)
+                && (activation.state != StateChoice::Keep || self.counts_to_come().iter().all(is_read))
+    }
+
+    /// The rows of each kind, with at least one of each that the batches that run may write.
+    fn counts_to_come(&self) -> RowCounts {
+        let mut counts = self.generations.all_counts();
+        for InFlight { work, .. } in &self.in_flight {
+            let schema = Some(work.component.description().state_schema);
+            counts.add(Mark { generation: work.plan.generation, schema });
+        }
+        counts
+    }
+
+    fn activate_next(&mut self, activation: &Activation) -> Result<Swapped> {
         let Activation { component, parameters, limits, state } = activation;
         let description = component.description();
         self.settings.check_event_time(description)?;
-        let counts = self.generations.all_counts();
+        let counts = self.counts_to_come();
         let (generation, older) = match state {
             StateChoice::Keep => (self.generations.current(), self.kept(component, &counts)?),
             begun => (next_generation(self.generations.current(), &counts)?, self.begun(*begun, component, &counts)?),
@@ -204,6 +245,11 @@ impl Host {
             String::from_utf8_lossy(&key)
         );
     }
+}
+
+/// What whoever asked for an activation is told when it will not take effect.
+pub(super) fn failed_before_activation() -> Error {
+    anyhow!("the run failed before the activation took effect")
 }
 
 /// The next generation that no row is of.

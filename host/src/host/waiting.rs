@@ -3,7 +3,7 @@
 use super::{Host, Observer, POLL};
 use crate::clock::Stopwatch;
 use crate::event::{BatchId, Millis, Positions};
-use crate::source::Source;
+use crate::source::{EmptySource, Source};
 use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Host {
     pub(super) fn pause(&mut self, pause: Duration, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<()> {
         let paused = Stopwatch::start();
         while paused.elapsed() < pause && !stop.load(Ordering::Relaxed) {
-            self.activate_what_was_asked();
+            self.activate_what_was_asked(&mut EmptySource, observer)?;
             let left = pause.saturating_sub(paused.elapsed());
             // Whoever is not told is not told to stop either.
             let step = if self.settings.hosting.is_told && !self.is_watching() { left } else { left.min(POLL) };

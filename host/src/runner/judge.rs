@@ -63,6 +63,8 @@ pub(super) enum Verdict {
 pub(super) struct Judge {
     quarantine: QuarantineSettings,
     rollback: RollbackSettings,
+    /// The first batch of the version that runs. Those before it say nothing about it.
+    since: BatchId,
     /// Batches one after another that failed more than their share.
     failing_batches: u64,
     trial: Option<Count>,
@@ -70,7 +72,6 @@ pub(super) struct Judge {
 
 /// What the batches of an activation did.
 struct Count {
-    since: BatchId,
     batches: u64,
     groups: u64,
     failed: u64,
@@ -78,14 +79,15 @@ struct Count {
 
 impl Judge {
     pub fn new(quarantine: QuarantineSettings, rollback: RollbackSettings) -> Self {
-        Judge { quarantine, rollback, failing_batches: 0, trial: None }
+        Judge { quarantine, rollback, since: BatchId(0), failing_batches: 0, trial: None }
     }
 
     /// Another version runs from this batch on. `is_trial`: it can be taken back.
     pub fn activated(&mut self, since: BatchId, is_trial: bool) {
+        self.since = since;
         self.failing_batches = 0;
         let is_trial = is_trial && self.rollback.batches > 0;
-        self.trial = is_trial.then_some(Count { since, batches: 0, groups: 0, failed: 0 });
+        self.trial = is_trial.then_some(Count { batches: 0, groups: 0, failed: 0 });
     }
 
     /// Somebody has looked at it.
@@ -95,11 +97,11 @@ impl Judge {
 
     /// A batch is committed: so many groups, of which so many failed.
     pub fn judge(&mut self, batch: BatchId, groups: u64, failed: u64) -> Verdict {
-        if groups == 0 {
+        if groups == 0 || batch < self.since {
             return Verdict::Fine;
         }
         let mut verdict = Verdict::Fine;
-        if let Some(trial) = self.trial.as_mut().filter(|trial| batch >= trial.since) {
+        if let Some(trial) = &mut self.trial {
             trial.batches += 1;
             trial.groups += groups;
             trial.failed += failed;

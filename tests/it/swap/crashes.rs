@@ -3,7 +3,7 @@
 //! No command swaps without a server, so the process is this program: the test that plays the host does nothing unless it is told
 //! where.
 
-use super::running::{ask, events, stream};
+use super::running::{Interrupted, ask_for, events, stream};
 use super::second;
 use crate::support::host::{Fault, Stream};
 use crate::support::rules::loader;
@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
-/// Names the folder in which the child plays, and the choice.
+/// Names the folder in which the child plays, the choice, and the batch before whose read it is asked for.
 const SCENE: &str = "KEYFOLD_SWAP_SCENE";
 const CHOICE: &str = "KEYFOLD_SWAP_CHOICE";
+const BATCH: &str = "KEYFOLD_SWAP_BATCH";
 /// More keys than one batch sweeps.
 const KEYS: usize = 5_000;
 /// The points around an activation, and in the first batches with it, each with the occurrences that are tried: the third lies in the
@@ -51,17 +52,21 @@ fn of_scene(work: &Path) -> Stream {
     Stream { batch_events: 2_500, partitions: 2, ..stream(work) }
 }
 
-/// The first version reads the first half, then there is more.
-fn begin(work: &Path) {
+/// Input of two batches, which the first version reads when there are keys before the swap, and of four more.
+fn begin(work: &Path, has_keys: bool) {
     few::write(&work.join("input"), &events(0, KEYS, KEYS), 1);
-    of_scene(work).run(Fault::None).unwrap();
+    if has_keys {
+        of_scene(work).run(Fault::None).unwrap();
+    }
     fs::write(work.join("input/more.jsonl"), events(KEYS, 2 * KEYS, KEYS + 1_000).join("\n") + "\n").unwrap();
 }
 
-/// What the service does at each start: it activates what is wanted unless the folder runs it already.
+/// What the service does at each start: it asks for what is wanted unless the folder runs it already. Before a crash and after it, the
+/// same batches are read first.
 #[test]
 fn a_host_that_swaps_plays_in_the_scene_that_it_is_told() {
-    let (Ok(work), Ok(choice)) = (std::env::var(SCENE), std::env::var(CHOICE)) else { return };
+    let told = |name| std::env::var(name).ok();
+    let (Some(work), Some(choice), Some(batch)) = (told(SCENE), told(CHOICE), told(BATCH)) else { return };
     let mut stream = of_scene(Path::new(&work));
     let planned = PlanLog::running(&stream.data).unwrap();
     let is_known = planned.is_some_and(|planned| planned.digest == digest_of(&second()));
@@ -71,31 +76,60 @@ fn a_host_that_swaps_plays_in_the_scene_that_it_is_told() {
     let (control, loader) = (Arc::<Control>::default(), Arc::new(loader(&Limits::default())));
     let sink = Box::new(FilesSink::open(&stream.output).unwrap());
     let mut host = stream.open_controlled(sink, Arc::clone(&control), &loader).unwrap();
-    let asking = (!is_known).then(|| ask(&control, &loader, &second(), choice_of(&choice)));
-    let mut source = stream.source().unwrap();
+    let component = Arc::new(loader.load(&second()).unwrap());
+    let asking = Mutex::new(None);
+    let act = || *asking.lock().unwrap() = Some(ask_for(&control, component, choice_of(&choice)));
+    let reads = batch.parse::<u64>().unwrap().checked_sub(host.next_batch().0);
+    let act = match reads {
+        _ if is_known => None,
+        Some(_) => Some(act),
+        None => {
+            act();
+            None
+        }
+    };
+    let reads_left = reads.unwrap_or_default() as usize;
+    let mut source = Interrupted { files: stream.source().unwrap(), reads_left, act, fails: false };
     host.run(&mut source, Trigger::AvailableNow, &AtomicBool::new(false), &mut crate::support::host::Nobody).unwrap();
-    if let Some(asking) = asking {
+    drop(source);
+    if let Some(asking) = asking.into_inner().unwrap() {
         asking.join().unwrap().unwrap();
     }
 }
 
 /// Plays in a child, which may be ended. Returns what it said, and whether it came to its end.
-fn play(work: &Path, choice: &str, fault: &str) -> (String, bool) {
+fn play(work: &Path, choice: &str, batch: u64, fault: &str) -> (String, bool) {
     let name = "swap::crashes::a_host_that_swaps_plays_in_the_scene_that_it_is_told";
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]).env(SCENE, work).env(CHOICE, choice).env("KEYFOLD_FAULT", fault);
+    command.args(["--exact", name, "--nocapture"]);
+    command.env(SCENE, work).env(CHOICE, choice).env(BATCH, batch.to_string()).env("KEYFOLD_FAULT", fault);
     let output = command.output().unwrap();
     (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.success())
 }
 
 #[test]
-fn a_crash_at_any_point_of_a_swap_changes_nothing_that_anybody_can_see() {
+fn a_crash_at_any_point_of_a_swap_between_two_runs_changes_nothing_that_anybody_can_see() {
+    crash_everywhere(1);
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_swap_while_a_batch_runs_changes_nothing_that_anybody_can_see() {
+    crash_everywhere(3);
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_swap_while_the_first_batch_runs_changes_nothing_that_anybody_can_see() {
+    crash_everywhere(0);
+}
+
+/// The swap is asked for before this batch is read, or before the run when it was read before.
+fn crash_everywhere(batch: u64) {
     let work = folder::fast();
-    begin(work.path());
+    begin(work.path(), batch > 0);
     for choice in ["migrate", "fresh", "drain"] {
         let undisturbed = folder::fast();
         folder::copy(work.path(), undisturbed.path());
-        let (met, ended) = play(undisturbed.path(), choice, "trace");
+        let (met, ended) = play(undisturbed.path(), choice, batch, "trace");
         assert!(ended, "{met}");
         let expected = of_scene(undisturbed.path());
         let schemas: BTreeSet<u64> = expected.states().iter().filter_map(|row| row["schema"].as_u64()).collect();
@@ -111,9 +145,9 @@ fn a_crash_at_any_point_of_a_swap_changes_nothing_that_anybody_can_see() {
                 let why = format!("{choice}, after a crash at {point}:{nth}");
                 let place = folder::fast();
                 folder::copy(work.path(), place.path());
-                let (said, ended) = play(place.path(), choice, &format!("{point}:{nth}=abort"));
+                let (said, ended) = play(place.path(), choice, batch, &format!("{point}:{nth}=abort"));
                 assert!(!ended, "{why}: it was not met\n{said}");
-                let (said, ended) = play(place.path(), choice, "");
+                let (said, ended) = play(place.path(), choice, batch, "");
                 assert!(ended, "{why}\n{said}");
                 let found = of_scene(place.path());
                 folder::assert_same_files(&found.output, &expected.output, &why);

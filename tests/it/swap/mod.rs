@@ -5,6 +5,7 @@ mod drain;
 mod fresh;
 mod keep;
 mod migrate;
+mod overlapping;
 mod running;
 mod sweep;
 

@@ -52,7 +52,11 @@ pub(super) fn ask(
     ask_for(control, Arc::new(loader.load(rule).expect("the rule can be loaded")), state)
 }
 
-fn ask_for(control: &Arc<Control>, component: Arc<Component>, state: StateChoice) -> JoinHandle<Result<Swapped>> {
+pub(super) fn ask_for(
+    control: &Arc<Control>,
+    component: Arc<Component>,
+    state: StateChoice,
+) -> JoinHandle<Result<Swapped>> {
     let activation = Activation { component, parameters: serde_json::json!({}), limits: Limits::default(), state };
     let asked = Arc::clone(control);
     let asking = std::thread::spawn(move || asked.activate(activation));
@@ -61,12 +65,12 @@ fn ask_for(control: &Arc<Control>, component: Arc<Component>, state: StateChoice
 }
 
 /// A source that does something before its so-manyth read.
-struct Interrupted<F> {
-    files: FileSource,
-    reads_left: usize,
-    act: Option<F>,
+pub(super) struct Interrupted<F> {
+    pub files: FileSource,
+    pub reads_left: usize,
+    pub act: Option<F>,
     /// Whether the read after that fails.
-    fails: bool,
+    pub fails: bool,
 }
 
 impl<F: FnOnce() + Send> Source for Interrupted<F> {
@@ -112,7 +116,7 @@ impl Observer for Watch {
 }
 
 /// The outputs of each batch.
-fn outputs(folder: &Path) -> BTreeMap<u64, Vec<Value>> {
+pub(super) fn outputs(folder: &Path) -> BTreeMap<u64, Vec<Value>> {
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap();
     let lines = |bytes: Vec<u8>| {
         String::from_utf8(bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
