@@ -6,10 +6,11 @@ use crate::evaluate::Evaluator;
 use crate::event::PartitionId;
 use crate::generation::{Owner, Owners};
 use crate::group::{BatchContext, GROUP_INITIAL, GROUP_TIMED_OUT, GROUP_TIMED_OUT_IN_PROCESSING_TIME, TimeoutClock};
-use crate::grouped::Grouped;
+use crate::grouped::{EventGroup, Grouped};
 use crate::imported::ImportedRows;
 use crate::staged::{NewRow, Staged};
 use crate::state::PartitionDb;
+use crate::state::overlay::NEAR;
 use crate::state::partition_db::Thresholds;
 use crate::wasm::{CallError, Reason};
 use anyhow::{Result, ensure};
@@ -56,7 +57,10 @@ impl<'a> Run<'a> {
     pub fn call_groups_with_events(&mut self) -> Result<()> {
         let (input, grouped) = (&self.work.input, self.grouped);
         let has_times = self.work.plan.watermark.is_some();
-        for group in &grouped.groups {
+        for (place, group) in grouped.groups.iter().enumerate() {
+            if place % NEAR == 0 {
+                self.touch(&grouped.groups[place..][..NEAR.min(grouped.groups.len() - place)]);
+            }
             let event = input.event(group.first_event);
             let runner = self.load(event.key_hash, input.extracted.key_of(event), 0)?;
             let call = &mut self.runners[runner].call;
@@ -71,6 +75,17 @@ impl<'a> Run<'a> {
             self.close_group(runner, (group.start, group.end))?;
         }
         self.call_all()
+    }
+
+    /// Brings near what the calls of these groups are made of.
+    fn touch(&self, groups: &[EventGroup]) {
+        let (input, grouped) = (&self.work.input, self.grouped);
+        self.db.touch(groups.iter().map(|group| input.event(group.first_event).key_hash));
+        let events = groups.iter().flat_map(|group| &grouped.events[group.start as usize..group.end as usize]);
+        let first_byte = |bytes: &[u8]| bytes.first().copied().unwrap_or_default();
+        let keys = groups.iter().map(|group| first_byte(input.extracted.key_of(input.event(group.first_event))));
+        let payloads = events.map(|&number| first_byte(input.payload(input.event(number))));
+        std::hint::black_box(keys.chain(payloads).fold(0, |seen, byte| seen ^ byte));
     }
 
     /// The keys whose state is imported and that had no events in this batch.
@@ -89,23 +104,26 @@ impl<'a> Run<'a> {
 
     pub fn call_due_groups(&mut self) -> Result<()> {
         let due = self.due_keys()?;
-        for (clock, key) in due {
-            if self.drop_forgotten(&key)? {
+        for (place, (clock, key)) in due.iter().enumerate() {
+            if place % NEAR == 0 {
+                self.db.touch(due[place..].iter().take(NEAR).map(|(_, key)| xxh3_64(key)));
+            }
+            if self.drop_forgotten(key)? {
                 continue;
             }
             let flags = match clock {
                 TimeoutClock::ProcessingTime => GROUP_TIMED_OUT | GROUP_TIMED_OUT_IN_PROCESSING_TIME,
                 TimeoutClock::EventTime => GROUP_TIMED_OUT,
             };
-            let runner = self.load(xxh3_64(&key), &key, flags)?;
+            let runner = self.load(xxh3_64(key), key, flags)?;
             // What is due is found in an index. The row, whose checksum was right, has the last word.
             let loaded = self.runners[runner].call.loaded.last();
             let timeout = loaded.and_then(|loaded| loaded.row).and_then(|row| row.timeout);
             ensure!(
-                timeout.is_some_and(|timeout| timeout.clock == clock && self.thresholds.is_due(timeout)),
+                timeout.is_some_and(|timeout| timeout.clock == *clock && self.thresholds.is_due(timeout)),
                 "the index of timeouts has the key '{}' as due, its row has not: the file is damaged; bring the data folder \
                  back with `keyfold restore` from its checkpoint, or put a backup in its place",
-                String::from_utf8_lossy(&key)
+                String::from_utf8_lossy(key)
             );
             self.report.timeouts += 1;
             self.close_group(runner, (0, 0))?;

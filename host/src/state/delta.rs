@@ -86,7 +86,7 @@ impl DeltaBuilder {
 }
 
 /// Calls `each` with the rows of a blob, after its checksum was found right.
-pub fn read(blob: &[u8], mut each: impl FnMut(DeltaRow<'_>) -> Result<()>) -> Result<()> {
+pub fn read<'b>(blob: &'b [u8], mut each: impl FnMut(DeltaRow<'b>) -> Result<()>) -> Result<()> {
     ensure!(
         blob.len() >= CHECKSUM_BYTES,
         "it has {} bytes, too few for a checksum: the file is damaged; {REMEDY}",

@@ -33,6 +33,9 @@ pub struct Overlay {
 /// What a row takes in memory besides its key and state, roughly.
 pub(super) const ROW_BYTES: usize = 160;
 
+/// So many rows are brought near at once: more than the processor waits for at the same time, and few enough to stay.
+pub const NEAR: usize = 32;
+
 impl Default for Overlay {
     fn default() -> Self {
         Overlay {
@@ -49,6 +52,22 @@ impl Overlay {
     /// The row of a key, if it changed since it was folded.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<&Row> {
         self.groups[group_of(hash)].find(slot(hash), |row| row.is_of(hash, key))
+    }
+
+    /// Brings the rows of these keys near to the processor. One by one, each look-up would wait for memory several times; of many that do
+    /// not depend on each other, the waits are one.
+    pub fn touch(&self, hashes: impl Iterator<Item = u64>) {
+        let first_byte = |row: &Row| row.bytes.first().copied().unwrap_or_default();
+        let row = |hash: u64| self.groups[group_of(hash)].find(slot(hash), |row| row.hash == hash);
+        std::hint::black_box(hashes.filter_map(row).fold(0, |seen, row| seen ^ first_byte(row)));
+    }
+
+    /// Takes changed rows.
+    pub fn apply_all(&mut self, changed: &[DeltaRow<'_>]) {
+        for near in changed.chunks(NEAR) {
+            self.touch(near.iter().map(|changed| xxh3_64(changed.key)));
+            near.iter().for_each(|changed| self.apply(*changed));
+        }
     }
 
     /// Takes a changed row.

@@ -224,6 +224,11 @@ impl PartitionDb {
         self.overlay.bytes()
     }
 
+    /// Brings the rows of these keys near, which are loaded next.
+    pub fn touch(&self, hashes: impl Iterator<Item = u64>) {
+        self.overlay.touch(hashes);
+    }
+
     /// Appends the state of a key to `states` and returns the rest of its row; none when the key has no row.
     pub fn load(&self, hash: u64, key: &[u8], states: &mut Vec<u8>) -> Result<Option<Loaded>> {
         if let Some(row) = self.overlay.get(hash, key) {

@@ -37,7 +37,8 @@ pub fn measure() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let server = Server::start(&folder.path().join("data"), None)?;
     // No quota is to set the pace.
-    let quotas = json!({"events_per_second": 10_000_000, "requests_per_second": 100_000, "outputs_per_second": 10_000_000});
+    let quotas =
+        json!({"events_per_second": 10_000_000, "requests_per_second": 100_000, "outputs_per_second": 10_000_000});
     let client = server.tenant("bank", quotas)?;
     client.put("streams/payments", &json!({}))?;
     client.rule("count", &manifest("payments"), &example("running-count"))?;

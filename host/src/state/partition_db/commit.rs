@@ -172,10 +172,12 @@ impl PartitionDb {
                 self.due_floor[clock as usize - 1] = threshold;
             }
         }
+        let mut rows = Vec::new();
         delta::read(delta, |row| {
-            self.overlay.apply(row);
+            rows.push(row);
             Ok(())
         })?;
+        self.overlay.apply_all(&rows);
         self.overlay.settle();
         Ok(())
     }
