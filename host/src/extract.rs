@@ -10,6 +10,7 @@ mod time;
 use crate::event::{REJECTED_BYTES_MAX, Record, RecordBatch, Rejected};
 use anyhow::{Result, ensure};
 use fields::Fields;
+use scan::Layout;
 use serde_json::value::RawValue;
 use std::fmt;
 use std::ops::Range;
@@ -123,13 +124,14 @@ impl Extractor {
     /// Adds the events found in some of a batch's records.
     pub fn extract(&self, batch: &RecordBatch, records: Range<usize>, out: &mut Extracted) {
         out.events.reserve(records.len());
-        let mut found = vec![None; self.fields.count()];
+        let (mut layout, mut found) = (Layout::default(), vec![None; self.fields.count()]);
         let records = records.start as u32..records.end as u32;
         let all = Text::of(batch, &batch.records[records.start as usize..records.end as usize]);
         for number in records {
             let record = &batch.records[number as usize];
             let before = (out.keys.len(), out.payloads.len());
-            let event = all.of_record(batch, record).and_then(|text| self.event(text, number, &mut found, out));
+            let text = all.of_record(batch, record);
+            let event = text.and_then(|text| self.event(text, number, &mut layout, &mut found, out));
             match event {
                 Ok(event) => out.events.push(event),
                 Err(refusal) => {
@@ -142,16 +144,17 @@ impl Extractor {
     }
 
     /// Appends the key and the payload, and gives the rest of the event.
-    fn event<'t>(
-        &self,
+    fn event<'f, 't>(
+        &'f self,
         text: &'t str,
         record: u32,
+        layout: &mut Layout<'f>,
         found: &mut [Option<&'t str>],
         out: &mut Extracted,
     ) -> Result<Event, Box<Refusal>> {
         let (key_start, payload_start) = (out.keys.len(), out.payloads.len());
         let payloads = &mut out.payloads;
-        let is_whole = !self.fields.find(text, found, |member| {
+        let is_whole = !self.fields.find(text, layout, found, |member| {
             payloads.push(if payloads.len() == payload_start { b'{' } else { b',' });
             payloads.extend_from_slice(&text.as_bytes()[member]);
         })?;
@@ -190,7 +193,7 @@ impl<'b> Text<'b> {
     fn of(batch: &'b RecordBatch, records: &[Record]) -> Self {
         let (Some(first), Some(last)) = (records.first(), records.last()) else { return Text { text: None, start: 0 } };
         let (start, end) = (first.start as usize, last.end as usize);
-        Text { text: batch.text.get(start..end).and_then(|text| std::str::from_utf8(text).ok()), start }
+        Text { text: batch.text.get(start..end).and_then(|text| simdutf8::basic::from_utf8(text).ok()), start }
     }
 
     fn of_record(&self, batch: &'b RecordBatch, record: &Record) -> Result<&'b str, Box<Refusal>> {

@@ -343,7 +343,8 @@ impl Host {
         let turn = self.settings.hosting.cpu.turn();
         let computing = turn.begin();
         source.want(self.event_members(&self.component, self.generations.older())?.as_deref())?;
-        records.text.reserve(self.room.0);
+        // A little more: batches differ, and text that grows out of its room is copied.
+        records.text.reserve(self.room.0 + self.room.0 / 8);
         records.records.reserve(self.room.1);
         let status = source.read(self.settings.batch, records)?;
         self.room = (records.text.len(), records.records.len());

@@ -7,6 +7,7 @@ use crate::migration::migrate_one;
 use crate::{Error, Events, GroupState, Migrate, Outputs, Result, Rule, TimeoutClock};
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::ops::Range;
 
 /// A rule after `configure`.
 pub struct Configured<R>(OnceCell<R>);
@@ -68,6 +69,12 @@ pub fn call<R: Rule>(rule: &Configured<R>, batch: &Batch, groups: &Groups) -> Re
     let Some(rule) = rule.0.get() else {
         return Err(Failure { code: CODE_OTHER, message: "call before configure".into() });
     };
+    // Each text is looked at once here, and not again whenever a piece of it is decoded.
+    let text = |bytes, what| {
+        let refuse = |error| Failure { code: CODE_OTHER, message: format!("the {what} are not UTF-8: {error}") };
+        std::str::from_utf8(bytes).map_err(refuse)
+    };
+    let texts = Texts { keys: text(&groups.keys, "keys")?, payloads: text(&groups.payloads, "events")? };
     let count = groups.key_ends.len();
     let mut answer = Answer::<R::Output>::with_capacity(count);
     let mut buffer = Vec::new();
@@ -76,7 +83,7 @@ pub fn call<R: Rule>(rule: &Configured<R>, batch: &Batch, groups: &Groups) -> Re
         let mut state =
             GroupState::new(given(groups, number), std::mem::take(&mut buffer), context::<R>(batch, groups, number));
         let outputs = (answer.outputs.bytes.len(), answer.outputs.ends.len());
-        match call_one(rule, groups, number, &mut state, &mut answer.outputs) {
+        match call_one(rule, groups, &texts, number, &mut state, &mut answer.outputs) {
             Ok(()) => answer.push(&state),
             Err(error) => {
                 answer.outputs.bytes.truncate(outputs.0);
@@ -112,19 +119,26 @@ pub fn migrate<R: Rule + Migrate<R::State>>(
     Ok(migrated)
 }
 
+/// The columns that are text.
+struct Texts<'g> {
+    keys: &'g str,
+    payloads: &'g str,
+}
+
 fn call_one<R: Rule>(
     rule: &R,
     groups: &Groups,
+    texts: &Texts<'_>,
     number: usize,
     state: &mut GroupState<'_, R::State>,
     outputs: &mut Outputs<R::Output>,
 ) -> Result<()> {
-    let key = std::str::from_utf8(item(&groups.keys, &groups.key_ends, number))?;
+    let key = &texts.keys[range(&groups.key_ends, number)];
     let first = if number == 0 { 0 } else { groups.event_ends[number - 1] as usize };
     let last = groups.event_ends[number] as usize;
     let start = if first == 0 { 0 } else { groups.payload_ends[first - 1] as usize };
     let times_ms = if groups.event_times_ms.is_empty() { &[] } else { &groups.event_times_ms[first..last] };
-    let events = Events::new(&groups.payloads, &groups.payload_ends[first..last], start, times_ms);
+    let events = Events::new(texts.payloads, &groups.payload_ends[first..last], start, times_ms);
     rule.call(key, events, state, outputs)
 }
 
@@ -145,8 +159,12 @@ fn context<R: Rule>(batch: &Batch, groups: &Groups, number: usize) -> Context {
 }
 
 fn item<'b>(bytes: &'b [u8], ends: &[u32], number: usize) -> &'b [u8] {
+    &bytes[range(ends, number)]
+}
+
+fn range(ends: &[u32], number: usize) -> Range<usize> {
     let start = if number == 0 { 0 } else { ends[number - 1] as usize };
-    &bytes[start..ends[number] as usize]
+    start..ends[number] as usize
 }
 
 fn enter(number: usize) {

@@ -10,7 +10,7 @@ use std::ops::Deref;
 /// An event that does not decode is an error that names it; `?` then fails the group.
 #[derive(Clone)]
 pub struct Events<'e, E> {
-    payloads: &'e [u8],
+    payloads: &'e str,
     /// End offsets of the events in `payloads`; `start` is where the first one begins.
     ends: &'e [u32],
     start: usize,
@@ -28,7 +28,7 @@ pub struct Event<E> {
 }
 
 impl<'e, E> Events<'e, E> {
-    pub(crate) fn new(payloads: &'e [u8], ends: &'e [u32], start: usize, times_ms: &'e [i64]) -> Self {
+    pub(crate) fn new(payloads: &'e str, ends: &'e [u32], start: usize, times_ms: &'e [i64]) -> Self {
         Events { payloads, ends, start, times_ms, next: 0, event: PhantomData }
     }
 
@@ -53,7 +53,7 @@ impl<'e, E: Deserialize<'e>> Iterator for Events<'e, E> {
         self.start = end;
         self.next += 1;
         let time_ms = self.times_ms.get(number).copied();
-        Some(match serde_json::from_slice(payload) {
+        Some(match serde_json::from_str(payload) {
             Ok(event) => Ok(Event { event, time_ms }),
             Err(error) => Err(Error::new(format_args!("event {number} of the group does not decode: {error}"))),
         })

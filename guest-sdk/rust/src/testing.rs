@@ -273,10 +273,10 @@ fn call_with<R: Rule>(
     times_ms: &[i64],
     state: &mut GroupState<'_, R::State>,
 ) -> Result<Vec<Value>> {
-    let mut payloads = Vec::new();
+    let mut payloads = String::new();
     let mut ends = Vec::new();
     for event in events {
-        serde_json::to_writer(&mut payloads, event)?;
+        payloads.push_str(&serde_json::to_string(event)?);
         ends.push(u32::try_from(payloads.len()).map_err(|_| Error::new("the events are over 4 GiB"))?);
     }
     let mut outputs = Outputs::new();

@@ -1,7 +1,7 @@
 //! Finds the values that several JSON Pointers name, in one pass over a record.
 
 use super::Refusal;
-use super::scan::Scanner;
+use super::scan::{Layout, Scanner};
 use anyhow::{Context, Result, ensure};
 use jsonptr::Pointer;
 use jsonptr::index::Index;
@@ -73,15 +73,16 @@ impl Fields {
     }
 
     /// Sets for each pointer the JSON text of what it names in a record, or none. `member` is called with the place of each member
-    /// that is kept. Returns whether it was called for all of them.
-    pub(super) fn find<'de>(
-        &self,
+    /// that is kept. Returns whether it was called for all of them. Records that come one after another share a layout.
+    pub(super) fn find<'f, 'de>(
+        &'f self,
         text: &'de str,
+        layout: &mut Layout<'f>,
         found: Found<'_, 'de>,
         member: impl FnMut(Range<usize>),
     ) -> Result<bool, Box<Refusal>> {
         found.fill(None);
-        if Scanner::new(text).record(&self.root, found, member).is_some() {
+        if Scanner::new(text).record(&self.root, layout, found, member).is_some() {
             return Ok(true);
         }
         found.fill(None);

@@ -2,11 +2,39 @@
 //! escape in a name or a `\u`, a pointer into an array, deep nesting, anything that is not JSON) it leaves to the slow way, which
 //! decides, and words the error.
 
-use super::fields::{Found, Node};
+use super::fields::{Child, Found, Node};
 use std::ops::Range;
 
 /// Deeper values are left to the slow way, which has a limit of its own.
 const DEPTH_MAX: u32 = 32;
+
+/// The names of the last record's members with what stands around them, in their order. Nearly always the next record has the same ones.
+#[derive(Default)]
+pub(super) struct Layout<'f> {
+    names: Vec<(Vec<u8>, Option<&'f Child>)>,
+}
+
+impl<'f> Layout<'f> {
+    /// How long the name is that the text begins with, when it is the one that was in this place before.
+    fn known(&self, place: usize, text: &[u8]) -> Option<(usize, Option<&'f Child>)> {
+        let (name, child) = self.names.get(place)?;
+        text.starts_with(name).then_some((name.len(), *child))
+    }
+
+    fn learn(&mut self, place: usize, name: &[u8], child: Option<&'f Child>) {
+        if place == self.names.len() && place < LAYOUT_MAX {
+            self.names.push((Vec::new(), None));
+        }
+        if let Some((known, of)) = self.names.get_mut(place) {
+            known.clear();
+            known.extend_from_slice(name);
+            *of = child;
+        }
+    }
+}
+
+/// More members than these are not remembered.
+const LAYOUT_MAX: usize = 64;
 
 /// Where the fast way stands in a record.
 pub(super) struct Scanner<'t> {
@@ -23,47 +51,82 @@ impl<'t> Scanner<'t> {
     }
 
     /// Finds the wanted values of a record that is an object, and calls `member` with the place of each member that is kept.
-    pub(super) fn record(mut self, node: &Node, found: Found<'_, 't>, mut member: impl FnMut(Range<usize>)) -> Sure {
+    pub(super) fn record<'f>(
+        mut self,
+        node: &'f Node,
+        layout: &mut Layout<'f>,
+        found: Found<'_, 't>,
+        mut member: impl FnMut(Range<usize>),
+    ) -> Sure {
         self.skip_blank();
-        self.object(node, found, &mut member)?;
+        self.expect(b'{')?;
+        self.skip_blank();
+        if !self.skip_if(b'}') {
+            for place in 0.. {
+                let name_at = self.at;
+                let child = match layout.known(place, &self.text.as_bytes()[name_at..]) {
+                    Some((length, child)) => {
+                        self.at += length;
+                        self.skip_blank();
+                        child
+                    }
+                    None => {
+                        let child = self.child(node)?;
+                        layout.learn(place, &self.text.as_bytes()[name_at..self.at], child);
+                        child
+                    }
+                };
+                self.member(child, found)?;
+                if child.is_some_and(|child| child.is_kept) {
+                    member(name_at..self.at);
+                }
+                if !self.has_next(b'}')? {
+                    break;
+                }
+            }
+        }
         self.skip_blank();
         (self.at == self.text.len()).then_some(())
     }
 
-    fn object(&mut self, node: &Node, found: Found<'_, 't>, member: &mut dyn FnMut(Range<usize>)) -> Sure {
+    fn object(&mut self, node: &Node, found: Found<'_, 't>) -> Sure {
         self.expect(b'{')?;
         self.skip_blank();
         if self.skip_if(b'}') {
             return Some(());
         }
         loop {
-            let name_at = self.at;
-            let name = self.name()?;
-            let child = node.child(name);
-            self.colon()?;
-            let value_at = self.at;
-            match child {
-                Some(child) if child.node.has_children() => {
-                    child.node.forget(found);
-                    match self.peek()? {
-                        b'{' => self.object(&child.node, found, &mut |_| {})?,
-                        b'[' => return None,
-                        _ => self.value(0)?,
-                    }
-                }
-                _ => self.value(0)?,
-            }
-            if let Some(child) = child {
-                let value = self.text.get(value_at..self.at)?;
-                child.node.set(value, found);
-                if child.is_kept {
-                    member(name_at..self.at);
-                }
-            }
+            let child = self.child(node)?;
+            self.member(child, found)?;
             if !self.has_next(b'}')? {
                 return Some(());
             }
         }
+    }
+
+    /// Moves over a name and the colon.
+    fn child<'f>(&mut self, node: &'f Node) -> Sure<Option<&'f Child>> {
+        let child = node.child(self.name()?);
+        self.colon()?;
+        Some(child)
+    }
+
+    /// Moves over the value of a member, and sets it where it is wanted.
+    fn member(&mut self, child: Option<&Child>, found: Found<'_, 't>) -> Sure {
+        let Some(child) = child else { return self.value(0) };
+        let value_at = self.at;
+        if child.node.has_children() {
+            child.node.forget(found);
+            match self.peek()? {
+                b'{' => self.object(&child.node, found)?,
+                b'[' => return None,
+                _ => self.value(0)?,
+            }
+        } else {
+            self.value(0)?;
+        }
+        child.node.set(self.text.get(value_at..self.at)?, found);
+        Some(())
     }
 
     /// Moves over a value.

@@ -263,6 +263,27 @@ fn a_rule_gets_the_members_that_it_reads() {
 }
 
 #[test]
+fn records_need_not_have_the_members_of_the_one_before() {
+    let extractor = Extractor::new(vec!["/k".to_owned()], None).unwrap().keeping(&["n".to_owned()]);
+    let lines = [
+        r#"{"k":1,"n":1,"other":"a"}"#,
+        r#"{"k":2,"n":2,"other":"b"}"#,
+        r#"{"k": 3,"n":  3}"#,
+        r#"{"n":4,"k":4}"#,
+        r#"{"kn":0,"n":5,"k":5}"#,
+        r#"{"k":6,"n":6,"other":"c","n":7}"#,
+    ];
+    let mut out = Extracted::default();
+    extractor.extract(&batch_of(&lines), 0..lines.len(), &mut out);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let keys: Vec<String> = out.events.iter().map(|event| text(out.key_of(event))).collect();
+    assert_eq!(keys, ["1", "2", "3", "4", "5", "6"]);
+    let payloads: Vec<String> = out.events.iter().map(|event| text(out.payload_of(event).unwrap())).collect();
+    let expected = [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":  3}"#, r#"{"n":4}"#, r#"{"n":5}"#, r#"{"n":6,"n":7}"#];
+    assert_eq!(payloads, expected);
+}
+
+#[test]
 fn a_record_that_is_none_leaves_no_payload() {
     let extractor = Extractor::new(vec!["/k".to_owned()], None).unwrap().keeping(&["n".to_owned()]);
     let mut out = Extracted::default();
@@ -285,12 +306,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn the_fast_way_says_what_serde_says_or_nothing(record in nearly_json(), is_wrapped in any::<bool>()) {
-        let text = if is_wrapped { format!("{{\"t\":0,{record}}}") } else { record };
+    fn the_fast_way_says_what_serde_says_or_nothing(
+        before in nearly_json(),
+        record in nearly_json(),
+        is_wrapped in any::<bool>(),
+    ) {
+        let wrapped = |record: String| if is_wrapped { format!("{{\"t\":0,{record}}}") } else { record };
+        let (before, text) = (wrapped(before), wrapped(record));
         let pointers = ["/k", "/a/t", "/a", "/t"].map(str::to_owned);
         let fields = Fields::new(pointers.iter()).unwrap();
         let (mut fast, mut slow) = ([None; 4], [None; 4]);
-        let was_sure = fields.find(&text, &mut fast, |_| {});
+        let mut layout = Layout::default();
+        let _ = fields.find(&before, &mut layout, &mut [None; 4], |_| {});
+        let was_sure = fields.find(&text, &mut layout, &mut fast, |_| {});
         let said = fields.find_slowly(&text, &mut slow);
         prop_assert_eq!(was_sure.is_ok(), said.is_ok(), "{}", text);
         if said.is_ok() {

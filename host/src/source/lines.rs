@@ -119,7 +119,7 @@ impl Lines {
 fn take_lines(mut line: usize, end: usize, taker: &mut Taker) -> (usize, Option<Stop>) {
     let text = std::mem::take(&mut taker.batch.text);
     // One check over the whole block is much cheaper than one for each line; only a block that fails is looked at closely.
-    let valid_utf8 = std::str::from_utf8(&text[line..end]).is_ok();
+    let valid_utf8 = simdutf8::basic::from_utf8(&text[line..end]).is_ok();
     let mut stop = None;
     let base = line;
     for at in memchr_iter(b'\n', &text[base..end]) {

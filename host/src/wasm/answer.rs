@@ -269,10 +269,10 @@ fn check_outputs(columns: &AnswerColumns, group: usize, limits: &Limits) -> Resu
         if memchr::memchr2(b'\n', b'\r', text).is_some() {
             return Err(malformed(format!("output {number} of the group contains a line break")));
         }
-        if std::str::from_utf8(text).is_err() {
+        let Ok(text) = simdutf8::basic::from_utf8(text) else {
             return Err(malformed(format!("output {number} of the group is not UTF-8")));
-        }
-        if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(text) {
+        };
+        if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
             return Err(malformed(format!("output {number} of the group is not JSON: {error}")));
         }
     }
