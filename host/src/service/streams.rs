@@ -6,6 +6,7 @@ use super::registry::{StreamEntry, TenantEntry};
 use super::rule_entry::RuleEntry;
 use super::tokens::parsed;
 use super::{Answer, Caller, Operation, Put, Service, ServiceError, quota};
+use crate::extract::Extractor;
 use crate::fault;
 use crate::state::catalogue::{StreamId, StreamRow};
 use crate::stream::{self, Dedup, Retention, StreamLog};
@@ -177,9 +178,9 @@ fn lag_of(rule: &RuleEntry, stream: &StreamEntry, log: &StreamLog) -> u64 {
 /// The settings that the log takes.
 pub(super) fn of_model(settings: &StreamSettings) -> Answer<stream::StreamSettings> {
     for (field, pointer) in [("key", &settings.key), ("id", &settings.id)] {
-        if let Some(error) = pointer.as_ref().and_then(|text| jsonptr::Pointer::parse(text).err()) {
-            let message = format!("{field} is no JSON Pointer: {error}; write it as /user_id");
-            return Err(ServiceError::invalid_field(field, message));
+        // The log will look with it, and must be able to.
+        if let Some(error) = pointer.iter().find_map(|text| Extractor::new(vec![text.clone()], None).err()) {
+            return Err(ServiceError::invalid_field(field, format!("{field}: {error:#}")));
         }
     }
     if settings.retention_bytes.is_some_and(|bytes| i64::try_from(bytes).is_err()) {

@@ -55,3 +55,20 @@ fn names_are_checked_and_a_name_is_given_once() {
     let new = NewTenant { name: "0.a_b-c".to_owned(), quotas: Quotas::default() };
     assert_eq!(server.service.create_tenant(&server.platform, &new).unwrap_err().code, "tenant-exists");
 }
+
+#[test]
+fn a_stream_whose_log_could_not_be_opened_is_not_made() {
+    let server = Server::new();
+    let tenant = server.tenant("acme");
+    for pointer in ["", "id", "/a~2"] {
+        for (field, settings) in [
+            ("id", StreamSettings { id: Some(pointer.to_owned()), ..StreamSettings::default() }),
+            ("key", StreamSettings { key: Some(pointer.to_owned()), ..StreamSettings::default() }),
+        ] {
+            let error = server.service.put_stream(&tenant.author, "events", &settings).unwrap_err();
+            assert!(matches!(&error.kind, ErrorKind::Invalid { field: Some(named) } if named == field), "{error:?}");
+            assert!(error.message.contains("JSON Pointer"), "{error:?}");
+        }
+    }
+    assert!(server.service.streams(&tenant.reader).unwrap().is_empty());
+}

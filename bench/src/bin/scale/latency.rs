@@ -4,7 +4,7 @@
 use crate::Bench;
 use crate::plot::{Axis, Line, Plot, Scale};
 use crate::report::{Cell, Report, short};
-use crate::served::Served;
+use crate::served::{BATCH_EVENTS, Served};
 use anyhow::{Context, Result, anyhow, ensure};
 use keyfold::event::BatchId;
 use keyfold::runner::SinkSettings;
@@ -89,7 +89,7 @@ fn run(bench: &Bench, events: u64) -> Result<Times> {
             Box::new(Timed { inner, delivered: Arc::clone(&delivered) })
         }
     }));
-    let rules = vec![served.rule("count", None, &input, sink)];
+    let rules = vec![served.rule("count", None, &input, sink, BATCH_EVENTS)];
     served.wait_for(&rules, 0)?;
     let begin = Instant::now() + Duration::from_millis(100);
     let due = |number: u64| begin + Duration::from_secs_f64(number as f64 / RATE as f64);

@@ -5,7 +5,7 @@ use crate::Bench;
 use crate::payments::Payments;
 use crate::plot::{Axis, Line, Plot, Scale};
 use crate::report::{Cell, Report, short};
-use crate::served::Served;
+use crate::served::{BATCH_EVENTS, Served};
 use anyhow::{Context, Result, anyhow, ensure};
 use keyfold::r#gen::Share;
 use keyfold::runner::SinkSettings;
@@ -26,14 +26,25 @@ const RUNS: usize = 3;
 struct Pace {
     name: &'static str,
     events: u64,
+    /// Events of a batch at most.
+    batch_events: usize,
     request: usize,
     /// From one request to the next.
     interval: Duration,
 }
 
-const PACES: [Pace; 2] = [
-    Pace { name: "as fast as the stream takes them", events: 200_000, request: REQUEST, interval: Duration::ZERO },
-    Pace { name: "2,000 events/s", events: 20_000, request: 20, interval: Duration::from_millis(10) },
+const AT_ONCE: Pace = Pace {
+    name: "at once",
+    events: 200_000,
+    batch_events: BATCH_EVENTS,
+    request: REQUEST,
+    interval: Duration::ZERO,
+};
+
+const PACES: [Pace; 3] = [
+    AT_ONCE,
+    Pace { name: "at once, batches of 100,000", batch_events: 100_000, ..AT_ONCE },
+    Pace { name: "2,000 a second", events: 20_000, request: 20, interval: Duration::from_millis(10), ..AT_ONCE },
 ];
 
 /// What so many rules took.
@@ -95,7 +106,7 @@ fn run(bench: &Bench, count: usize, pace: Pace) -> Result<Taken> {
     let make = |number: usize| {
         let name = format!("rule-{number}");
         let output = SinkSettings::Stream { log: served.stream(&format!("{name}.outputs"))?, name: name.clone() };
-        Ok(served.rule(&name, Some("/ts"), &input, output))
+        Ok(served.rule(&name, Some("/ts"), &input, output, pace.batch_events))
     };
     let rules: Vec<_> = (0..count).map(make).collect::<Result<_>>()?;
     let mut payments = Payments::new(bench.size(KEYS), Share::ZERO);

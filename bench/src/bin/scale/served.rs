@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// As in a service: so many events of a batch, unless a rule says otherwise.
-const BATCH_EVENTS: usize = 10_000;
+pub const BATCH_EVENTS: usize = 10_000;
 /// Instances alive at once, over all rules.
 const INSTANCES_MAX: usize = 32;
 /// Rules are given this long to read what there is.
@@ -71,6 +71,7 @@ impl Served {
         event_time: Option<&str>,
         input: &Arc<StreamLog>,
         sink: SinkSettings,
+        batch_events: usize,
     ) -> Arc<RuleRunner> {
         let key = vec!["/user_id".to_owned()];
         let event_time = event_time.map(|pointer| (pointer.to_owned(), TimeFormat::EpochMs));
@@ -109,7 +110,7 @@ impl Served {
                 limits: Limits::default(),
             },
             trial: None,
-            batch: ReadLimit { records_max: BATCH_EVENTS, bytes_max: BATCH_BYTES_DEFAULT },
+            batch: ReadLimit { records_max: batch_events, bytes_max: BATCH_BYTES_DEFAULT },
             interval: None,
             threads: 1,
             history_batches: HISTORY_BATCHES_DEFAULT,
