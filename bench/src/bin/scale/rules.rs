@@ -33,13 +33,8 @@ struct Pace {
     interval: Duration,
 }
 
-const AT_ONCE: Pace = Pace {
-    name: "at once",
-    events: 200_000,
-    batch_events: BATCH_EVENTS,
-    request: REQUEST,
-    interval: Duration::ZERO,
-};
+const AT_ONCE: Pace =
+    Pace { name: "at once", events: 200_000, batch_events: BATCH_EVENTS, request: REQUEST, interval: Duration::ZERO };
 
 const PACES: [Pace; 3] = [
     AT_ONCE,
