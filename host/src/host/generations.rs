@@ -89,10 +89,11 @@ impl Generations {
 
     /// All partitions have committed a batch.
     pub fn committed(&mut self, plan: &Plan, reports: &[PartitionReport]) {
-        // Batches from before an activation may still write rows of a generation that has none yet.
-        if plan.generation == self.current {
-            self.prune();
+        // A batch from before an activation may still write rows of a generation that has none yet, and its sweep was another one.
+        if plan.generation != self.current {
+            return;
         }
+        self.prune();
         let Some((from, to)) = plan.sweep.filter(|(from, to)| from < to) else { return };
         self.is_sweeping = false;
         self.failed += reports.iter().map(|report| report.swept.failed).sum::<u64>();
@@ -166,5 +167,56 @@ impl Generations {
             older.generations.retain(|generation| counts.of_generation(*generation) > 0);
         }
         self.older.retain(|older| !older.generations.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{BatchId, Millis};
+    use crate::generation::Mark;
+    use crate::limits::Limits;
+    use crate::partition::Swept;
+
+    fn plan(generation: u8, sweep: Option<(u16, u16)>) -> Plan {
+        Plan {
+            batch: BatchId(0),
+            ranges: Vec::new(),
+            time: Millis(0),
+            watermark: None,
+            late_watermark: None,
+            event_times_max: Vec::new(),
+            seed: String::new(),
+            digest: String::new(),
+            parameters: String::new(),
+            limits: Limits::default(),
+            batch_query: false,
+            generation: Generation(generation),
+            older: Vec::new(),
+            sweep,
+        }
+    }
+
+    #[test]
+    fn a_sweep_from_before_an_activation_is_no_part_of_the_one_that_it_begins() {
+        let mut counts = RowCounts::default();
+        counts.add(Mark { generation: Generation(1), schema: Some(1) });
+        // The last part of a sweep runs, and has nothing left to do, when another version is activated.
+        let before = plan(1, Some((0, 16)));
+        let mut generations = Generations::new(Some(&before), None, vec![counts]);
+        let older = Older { generations: vec![Generation(1)], treatment: Treatment::Migrate };
+        generations.activate(&Activated {
+            after: Some(BatchId(0)),
+            digest: String::new(),
+            generation: Generation(2),
+            older: vec![older],
+            sweeps: true,
+        });
+        let swept = |to| PartitionReport { swept: Swept { to: Some(to), ..Swept::default() }, ..Default::default() };
+        generations.committed(&before, &[swept(16)]);
+        assert_eq!(generations.sweep().map(|(from, _)| from), Some(0));
+        let (from, to) = generations.sweep().expect("rows are to be migrated");
+        generations.committed(&plan(2, Some((from, to))), &[swept(16)]);
+        assert_eq!(generations.sweep().map(|(from, _)| from), Some(16));
     }
 }
